@@ -3,6 +3,8 @@
 //!
 //! This crate knows the tenants that share something and nothing of what they do with it.
 
+#![forbid(unsafe_code)]
+
 mod budget;
 mod disk;
 mod memory;

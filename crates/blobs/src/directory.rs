@@ -26,7 +26,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    pub fn open(root: PathBuf) -> Result<Directory, BlobError> {
+    pub(crate) fn open(root: PathBuf) -> Result<Directory, BlobError> {
         let unfinished = root.join(UNFINISHED);
         create_dirs(&unfinished).map_err(BlobError::io("create the directory for blobs"))?;
         let directory = Directory { root, unfinished };
@@ -34,7 +34,7 @@ impl Directory {
         Ok(directory)
     }
 
-    pub async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
+    pub(crate) async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
         let path = self.path(key);
         blocking(move || {
             let Some(file) =
@@ -53,7 +53,7 @@ impl Directory {
         .await
     }
 
-    pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
+    pub(crate) async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
         let path = self.path(key);
         blocking(move || {
             let metadata =
@@ -63,7 +63,7 @@ impl Directory {
         .await
     }
 
-    pub async fn open_blob(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
+    pub(crate) async fn open_blob(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
         let path = self.path(key);
         let opened = blocking(move || {
             let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -75,7 +75,7 @@ impl Directory {
         }))
     }
 
-    pub async fn open_range(
+    pub(crate) async fn open_range(
         &self,
         key: &BlobKey,
         start: u64,
@@ -97,7 +97,7 @@ impl Directory {
         Ok(Some(BlobReader { size: length, stream: Box::pin(stream) }))
     }
 
-    pub async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
+    pub(crate) async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
         let path = self.path(key);
         blocking(move || {
             missing_is_none(fs::remove_file(path)).map_err(BlobError::io("delete a blob"))?;
@@ -108,7 +108,7 @@ impl Directory {
 
     /// Moves the whole tree away first, so that it disappears atomically. If the process dies while
     /// the moved tree is deleted, the next start deletes the rest.
-    pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
+    pub(crate) async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
         let path = self.root.join(prefix.as_str());
         let unfinished = self.unfinished.clone();
         blocking(move || {
@@ -122,7 +122,7 @@ impl Directory {
         .await
     }
 
-    pub async fn ping(&self) -> Result<(), BlobError> {
+    pub(crate) async fn ping(&self) -> Result<(), BlobError> {
         let unfinished = self.unfinished.clone();
         blocking(move || {
             tempfile::tempfile_in(unfinished)
@@ -133,7 +133,7 @@ impl Directory {
     }
 
     /// A file, readable by its owner only, that is removed on drop unless it is published.
-    pub fn create_unfinished(&self) -> io::Result<NamedTempFile> {
+    pub(crate) fn create_unfinished(&self) -> io::Result<NamedTempFile> {
         NamedTempFile::new_in(&self.unfinished)
     }
 
@@ -143,7 +143,7 @@ impl Directory {
     /// The file is flushed first, or a power failure could leave the name without the content; then
     /// the directory, or it could leave no name. This costs two flushes per blob, after the skill
     /// has ended.
-    pub fn publish(&self, file: NamedTempFile, key: &BlobKey) -> io::Result<()> {
+    pub(crate) fn publish(&self, file: NamedTempFile, key: &BlobKey) -> io::Result<()> {
         file.as_file().sync_data()?;
         let path = self.path(key);
         let parent = path.parent().unwrap_or(&self.root);

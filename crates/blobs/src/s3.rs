@@ -48,7 +48,7 @@ pub(crate) struct S3 {
 }
 
 impl S3 {
-    pub async fn connect(config: S3Config) -> Result<Arc<S3>, BlobError> {
+    pub(crate) async fn connect(config: S3Config) -> Result<Arc<S3>, BlobError> {
         let endpoint = config.validate()?;
         let s3 = Arc::new(S3 {
             client: client::new(&config, &endpoint),
@@ -75,7 +75,7 @@ impl S3 {
         Ok(s3)
     }
 
-    pub async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
+    pub(crate) async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
         let mut retries = 1..MAX_READ_ATTEMPTS;
         loop {
             let Some(reader) = self.open_blob(key).await? else { return Ok(None) };
@@ -88,7 +88,7 @@ impl S3 {
         }
     }
 
-    pub async fn open_blob(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
+    pub(crate) async fn open_blob(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
         const ACTION: &str = "read a blob";
         let bucket = self.bucket(key);
         let response = self.client.get_object().bucket(&bucket.name).key(key.as_str()).send().await;
@@ -103,7 +103,7 @@ impl S3 {
         Ok(Some(BlobReader { size, stream: Box::pin(object.body.into_async_read()) }))
     }
 
-    pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
+    pub(crate) async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
         const ACTION: &str = "read the size of a blob";
         let bucket = self.bucket(key);
         match self.client.head_object().bucket(&bucket.name).key(key.as_str()).send().await {
@@ -115,7 +115,7 @@ impl S3 {
         }
     }
 
-    pub async fn open_range(
+    pub(crate) async fn open_range(
         &self,
         key: &BlobKey,
         start: u64,
@@ -165,7 +165,7 @@ impl S3 {
         Ok(())
     }
 
-    pub fn presign(
+    pub(crate) fn presign(
         &self,
         key: &BlobKey,
         filename: &str,

@@ -18,7 +18,7 @@ pub(crate) struct VerifiedStream<R> {
 
 impl<R> VerifiedStream<R> {
     /// For a stream of `size` bytes; `expected` is lower-case hexadecimal.
-    pub fn new(stream: R, size: u64, expected: String) -> VerifiedStream<R> {
+    pub(crate) fn new(stream: R, size: u64, expected: String) -> VerifiedStream<R> {
         VerifiedStream { stream, remaining: size, hash: Sha256::new(), expected }
     }
 

@@ -5,6 +5,8 @@
 //! catalogue answers whether a skill is trusted now, and loads and compiles it for a run. It knows
 //! nothing of executions, queues, sandboxes or HTTP.
 
+#![forbid(unsafe_code)]
+
 mod catalogue;
 mod content_type;
 mod error;

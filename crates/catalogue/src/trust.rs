@@ -75,7 +75,7 @@ impl fmt::Display for TrustProblem {
 
 /// Verifies a signature with the key that has its id. A revoked key is never valid, not even for
 /// signatures from before the revocation: their dates are the signer's own claim.
-pub fn verify_signature(
+pub(crate) fn verify_signature(
     statement: SkillStatement<'_>,
     signature: &Signature,
     key: Option<&TrustedKey>,
@@ -93,7 +93,7 @@ pub fn verify_signature(
 
 /// Whether a run of `latest` would use an older version than one that existed when the run was
 /// accepted. A caller that names a version gets that version: to forbid it, its content is revoked.
-pub fn find_rollback(
+pub(crate) fn find_rollback(
     requested: &str,
     version: &str,
     accepted_at: Micros,

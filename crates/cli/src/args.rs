@@ -10,7 +10,7 @@ use crate::commands::{
 /// Runs AI agent skills, each in its own single-use sandbox.
 #[derive(Parser)]
 #[command(name = "skillbox", version, max_term_width = 100, after_help = AFTER_HELP)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     pub global: Global,
     #[command(subcommand)]
@@ -27,7 +27,7 @@ To start: `skillbox run DIR` runs a skill on this machine without a server. Or `
 /// Flags that every command takes.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Global options")]
-pub struct Global {
+pub(crate) struct Global {
     /// Address of the server.
     #[arg(
         short = 's',
@@ -66,7 +66,7 @@ pub struct Global {
 
 impl Global {
     /// Whether a flag or a variable selects a server.
-    pub fn is_server_configured(&self) -> bool {
+    pub(crate) fn is_server_configured(&self) -> bool {
         self.server != "http://localhost:8080" || self.api_key.is_some()
     }
 }
@@ -75,13 +75,13 @@ impl Global {
 // The variants have no doc comments, because clap would then print the long form of every help
 // text.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     Table,
     Json,
 }
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Start the service.
     Serve(serve::ServeArgs),
     /// Apply pending database migrations and exit.

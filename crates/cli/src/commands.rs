@@ -1,32 +1,32 @@
 //! One file per command, with its flags and its messages. Code that commands share is one level
 //! above.
 
-pub mod audit;
-pub mod audit_log;
-pub mod bench;
-pub mod completions;
-pub mod config;
+pub(crate) mod audit;
+pub(crate) mod audit_log;
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod config;
 mod demo;
-pub mod docker_proxy;
-pub mod doctor;
-pub mod exec;
+pub(crate) mod docker_proxy;
+pub(crate) mod doctor;
+pub(crate) mod exec;
 mod follow;
-pub mod guest_copy;
-pub mod health;
+pub(crate) mod guest_copy;
+pub(crate) mod health;
 mod inputs;
-pub mod key;
-pub mod list;
+pub(crate) mod key;
+pub(crate) mod list;
 mod listing;
-pub mod mcp;
-pub mod migrate;
-pub mod receipt;
-pub mod run;
-pub mod serve;
-pub mod skill;
-pub mod tenant;
-pub mod trust;
-pub mod version;
-pub mod webhook;
+pub(crate) mod mcp;
+pub(crate) mod migrate;
+pub(crate) mod receipt;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod skill;
+pub(crate) mod tenant;
+pub(crate) mod trust;
+pub(crate) mod version;
+pub(crate) mod webhook;
 
 use std::process::ExitCode;
 
@@ -37,7 +37,7 @@ use crate::output::Output;
 
 /// Runs the command. `Ok` carries the exit code of a command that completed, which may be other
 /// than 0. `Err` is a failed call.
-pub async fn run(cli: Cli) -> Result<ExitCode> {
+pub(crate) async fn run(cli: Cli) -> Result<ExitCode> {
     let Cli { global, command } = cli;
     let output = Output::new(global.output);
     match command {

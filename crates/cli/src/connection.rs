@@ -10,13 +10,13 @@ use url::Url;
 use crate::args::Global;
 
 /// A client for the server that the flags select.
-pub fn open(global: &Global) -> Result<Client> {
+pub(crate) fn open(global: &Global) -> Result<Client> {
     let key = non_empty(global.api_key.as_deref()).or_else(|| first_key(&global.server));
     Ok(with_key(&global.server, key, non_empty(global.tenant.as_deref()))?)
 }
 
 /// A client with an explicit key.
-pub fn with_key(
+pub(crate) fn with_key(
     server: &str,
     key: Option<String>,
     tenant: Option<String>,
@@ -41,7 +41,7 @@ fn first_key(server: &str) -> Option<String> {
 }
 
 /// The file of the key that the embedded server created on its first start.
-pub fn first_key_path(config: &Config) -> PathBuf {
+pub(crate) fn first_key_path(config: &Config) -> PathBuf {
     config.data_dir.join("key")
 }
 

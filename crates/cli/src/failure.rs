@@ -11,7 +11,7 @@ use crate::output::note;
 const EXIT_FAILED_CALL: u8 = 2;
 
 /// Prints the error on standard error and returns the exit code.
-pub fn report(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_closed_stdout(error) {
         return ExitCode::SUCCESS;
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::value::RawValue;
 
 /// Reads `text`, `@file`, or `-` for standard input.
-pub fn read(value: &str) -> Result<String> {
+pub(crate) fn read(value: &str) -> Result<String> {
     if value == "-" {
         let mut text = String::new();
         std::io::stdin()
@@ -23,7 +23,7 @@ pub fn read(value: &str) -> Result<String> {
 
 /// Reads JSON. It is validated here, so that a typo fails before any request is sent. The text is
 /// kept as it was written.
-pub fn read_json(value: &str) -> Result<Box<RawValue>> {
+pub(crate) fn read_json(value: &str) -> Result<Box<RawValue>> {
     let text = read(value)?;
     let text = text.trim();
     if text.is_empty() {
@@ -38,7 +38,7 @@ pub fn read_json(value: &str) -> Result<Box<RawValue>> {
 }
 
 /// Splits `NAME=VALUE`.
-pub fn assignment(text: &str) -> Result<(String, String), String> {
+pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("use NAME=VALUE".into()),
@@ -46,7 +46,7 @@ pub fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 /// Splits `name@version`. A name alone means `latest`.
-pub fn name_and_version(text: &str) -> (&str, &str) {
+pub(crate) fn name_and_version(text: &str) -> (&str, &str) {
     match text.rsplit_once('@') {
         Some((name, version)) if !name.is_empty() && !version.is_empty() => (name, version),
         _ => (text, "latest"),

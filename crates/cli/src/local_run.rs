@@ -14,8 +14,8 @@ mod skill_location;
 mod skill_policy;
 mod user_policy;
 
-pub use args::{LocalArgs, LocalSandbox};
-pub use live_output::{LogDestination, SavedFile};
-pub use result::{FinishedRun, RunMetadata};
-pub use run::{LocalRunRequest, run, run_into};
-pub use skill_location::SkillLocation;
+pub(crate) use args::{LocalArgs, LocalSandbox};
+pub(crate) use live_output::{LogDestination, SavedFile};
+pub(crate) use result::{FinishedRun, RunMetadata};
+pub(crate) use run::{LocalRunRequest, run, run_into};
+pub(crate) use skill_location::SkillLocation;

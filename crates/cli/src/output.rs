@@ -14,26 +14,26 @@ use crate::terminal;
 
 /// How results are printed.
 #[derive(Clone, Copy)]
-pub struct Output {
+pub(crate) struct Output {
     format: Format,
 }
 
 impl Output {
-    pub fn new(format: Format) -> Self {
+    pub(crate) fn new(format: Format) -> Self {
         Self { format }
     }
 
-    pub fn is_json(self) -> bool {
+    pub(crate) fn is_json(self) -> bool {
         self.format == Format::Json
     }
 
     /// Writes one line to standard output.
-    pub fn line(self, line: &str) -> io::Result<()> {
+    pub(crate) fn line(self, line: &str) -> io::Result<()> {
         self.bytes(format!("{line}\n").as_bytes())
     }
 
     /// Writes bytes to standard output unchanged.
-    pub fn bytes(self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn bytes(self, bytes: &[u8]) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         stdout.flush()
@@ -41,7 +41,7 @@ impl Output {
 
     /// Writes text from a skill to standard output. It is sanitized on a terminal and unchanged in a
     /// pipe.
-    pub fn untrusted(self, text: &str) -> io::Result<()> {
+    pub(crate) fn untrusted(self, text: &str) -> io::Result<()> {
         if io::stdout().is_terminal() {
             return self.bytes(terminal::sanitize(text).as_bytes());
         }
@@ -49,14 +49,14 @@ impl Output {
     }
 
     /// Writes the server's rows as one compact JSON array.
-    pub fn array(self, rows: &[Box<RawValue>]) -> io::Result<()> {
+    pub(crate) fn array(self, rows: &[Box<RawValue>]) -> io::Result<()> {
         let rows: Vec<&str> = rows.iter().map(|row| row.get()).collect();
         self.line(&format!("[{}]", rows.join(",")))
     }
 
     /// Confirms a call whose response has no body: a message for people, a JSON document for
     /// programs.
-    pub fn confirm(self, message: &str, document: &Value) -> io::Result<()> {
+    pub(crate) fn confirm(self, message: &str, document: &Value) -> io::Result<()> {
         if self.is_json() {
             return self.line(&document.to_string());
         }
@@ -65,7 +65,7 @@ impl Output {
     }
 
     /// Writes a table without borders, which is easy to read and easy to process with `cut`.
-    pub fn table(
+    pub(crate) fn table(
         self,
         header: &[&str],
         rows: impl IntoIterator<Item = Vec<String>>,
@@ -108,18 +108,18 @@ fn lines(table: &Table) -> String {
 }
 
 /// Writes a message to standard error. Errors are ignored: a closed standard error loses no result.
-pub fn note(line: &str) {
+pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// Writes a piece of a log from a skill to standard error, without ending the line: the next piece
 /// continues it.
-pub fn write_untrusted_chunk(text: &str) {
+pub(crate) fn write_untrusted_chunk(text: &str) {
     let _ = io::stderr().lock().write_all(terminal::sanitize(text).as_bytes());
 }
 
 /// Writes complete text from a skill to standard error, and ends its last line.
-pub fn write_untrusted_note(text: &str) {
+pub(crate) fn write_untrusted_note(text: &str) {
     let mut text = terminal::sanitize(text);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

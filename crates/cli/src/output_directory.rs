@@ -18,14 +18,14 @@ use rustix::io::Errno;
 const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
 /// An open directory for untrusted files.
-pub struct OutputDirectory {
+pub(crate) struct OutputDirectory {
     path: PathBuf,
     directory: OwnedFd,
 }
 
 impl OutputDirectory {
     /// Opens the directory, and creates it if it does not exist.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("cannot create the directory {}", path.display()))?;
         let directory = openat(CWD, path, DIRECTORY_FLAGS, Mode::empty())
@@ -33,13 +33,13 @@ impl OutputDirectory {
         Ok(Self { path: path.to_owned(), directory })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Starts a file. It gets its final name only when it is finished, so that a reader never sees an
     /// incomplete file.
-    pub fn create(&self, name: &str, executable: bool) -> Result<PartialFile> {
+    pub(crate) fn create(&self, name: &str, executable: bool) -> Result<PartialFile> {
         let (parents, last) = split_name(name)?;
         let mut directory = self.directory.try_clone().context("cannot open another file")?;
         for part in parents {
@@ -70,7 +70,7 @@ impl OutputDirectory {
 }
 
 /// A file that is being written. If it is dropped before `finish`, it is deleted.
-pub struct PartialFile {
+pub(crate) struct PartialFile {
     directory: OwnedFd,
     part: Option<String>,
     name: String,
@@ -78,11 +78,11 @@ pub struct PartialFile {
 }
 
 impl PartialFile {
-    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).with_context(|| format!("cannot write {}", self.name))
     }
 
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         if let Some(part) = &self.part {
             renameat(&self.directory, part, &self.directory, &self.name)
                 .with_context(|| format!("cannot write {}", self.name))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A progress bar for bytes. Clones share its position.
-pub fn byte_bar(label: &str, total: u64) -> ProgressBar {
+pub(crate) fn byte_bar(label: &str, total: u64) -> ProgressBar {
     let bar = ProgressBar::new(total).with_message(label.to_owned());
     let style =
         ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}");
@@ -14,7 +14,7 @@ pub fn byte_bar(label: &str, total: u64) -> ProgressBar {
 }
 
 /// A spinner with the elapsed time. Dropping the value removes it.
-pub fn spinner(label: &str) -> Spinner {
+pub(crate) fn spinner(label: &str) -> Spinner {
     let bar = ProgressBar::new_spinner().with_message(label.to_owned());
     let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
     bar.set_style(style.expect("the template is a constant and well-formed"));
@@ -22,7 +22,7 @@ pub fn spinner(label: &str) -> Spinner {
     Spinner(bar)
 }
 
-pub struct Spinner(ProgressBar);
+pub(crate) struct Spinner(ProgressBar);
 
 impl Drop for Spinner {
     fn drop(&mut self) {

@@ -9,12 +9,12 @@ use skill::{Finding, OpenDirectory, Package, PackageLimits, SkillError};
 
 /// Reads a directory or a zip. The outer error is an I/O error of ours (no such file), the inner
 /// one says why the content is not a valid skill.
-pub fn read(path: &Path) -> Result<Result<Package, SkillError>> {
+pub(crate) fn read(path: &Path) -> Result<Result<Package, SkillError>> {
     Ok(read_with_directory(path)?.0)
 }
 
 /// Like [`read`], and also returns the open directory that the skill was read from, if it was one.
-pub fn read_with_directory(
+pub(crate) fn read_with_directory(
     path: &Path,
 ) -> Result<(Result<Package, SkillError>, Option<OpenDirectory>)> {
     let context = || format!("cannot read {}", path.display());
@@ -35,14 +35,14 @@ pub fn read_with_directory(
 
 /// Findings beyond those of the linter: from the scanner, and for schemas that a server could not
 /// enforce.
-pub fn extra_findings(package: &Package) -> Vec<Finding> {
+pub(crate) fn extra_findings(package: &Package) -> Vec<Finding> {
     let mut findings = skill::scan(&package.files, package.entrypoint.as_ref());
     findings.extend(catalogue::unusable_schemas(package));
     findings
 }
 
 /// Reads a skill for commands that require a valid one, with all of its findings.
-pub fn read_valid(path: &Path) -> Result<Package> {
+pub(crate) fn read_valid(path: &Path) -> Result<Package> {
     let read = read(path)?;
     let mut package =
         read.with_context(|| format!("{} is not a skill that can be published", path.display()))?;

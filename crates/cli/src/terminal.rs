@@ -6,25 +6,25 @@
 use std::io::{self, Write};
 
 /// Replaces control characters except newline and tab, so that no escape sequence is left.
-pub fn sanitize(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     let replace =
         |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
     text.chars().map(replace).collect()
 }
 
 /// Writes a stream of bytes piece by piece, sanitized if the destination is a terminal.
-pub struct StreamWriter {
+pub(crate) struct StreamWriter {
     is_terminal: bool,
     /// The beginning of a character whose last bytes have not arrived yet.
     pending: Vec<u8>,
 }
 
 impl StreamWriter {
-    pub fn new(is_terminal: bool) -> StreamWriter {
+    pub(crate) fn new(is_terminal: bool) -> StreamWriter {
         StreamWriter { is_terminal, pending: Vec::new() }
     }
 
-    pub fn write(&mut self, to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
         match self.is_terminal {
             true => to.write_all(sanitize(&self.decode(bytes)).as_bytes())?,
             false => to.write_all(bytes)?,

@@ -1,7 +1,7 @@
 //! Formats values for people.
 
 /// `1.5 KiB`.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -16,7 +16,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// `35 ms`, `1.25 s`, `2m5s`.
-pub fn duration(ms: u64) -> String {
+pub(crate) fn duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
         1_000..60_000 => format!("{:.2} s", ms as f64 / 1000.0),
@@ -25,7 +25,7 @@ pub fn duration(ms: u64) -> String {
 }
 
 /// An RFC 3339 time without fractions of a second and zone, for a table.
-pub fn time(rfc3339: &str) -> String {
+pub(crate) fn time(rfc3339: &str) -> String {
     match rfc3339.get(..19) {
         Some(seconds) => seconds.replacen('T', " ", 1),
         None => rfc3339.to_owned(),
@@ -33,7 +33,7 @@ pub fn time(rfc3339: &str) -> String {
 }
 
 /// The first line, at most `max` characters of it.
-pub fn brief(text: &str, max: usize) -> String {
+pub(crate) fn brief(text: &str, max: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", line[..at].trim_end()),
@@ -42,22 +42,22 @@ pub fn brief(text: &str, max: usize) -> String {
 }
 
 /// The beginning of a digest, enough to compare two: `sha256:0123456789ab`.
-pub fn digest(digest: &str) -> String {
+pub(crate) fn digest(digest: &str) -> String {
     digest.chars().take("sha256:".len() + 12).collect()
 }
 
 /// An absent value as a dash.
-pub fn or_dash(value: Option<&str>) -> String {
+pub(crate) fn or_dash(value: Option<&str>) -> String {
     value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned()
 }
 
 /// `1 skill`, `2 skills`.
-pub fn count(number: usize, noun: &str) -> String {
+pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// An argument for a shell, quoted only if necessary.
-pub fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

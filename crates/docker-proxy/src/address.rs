@@ -52,7 +52,7 @@ impl fmt::Display for Address {
 }
 
 /// A byte stream of either kind.
-pub type BoxedStream = Box<dyn ByteStream>;
+pub(crate) type BoxedStream = Box<dyn ByteStream>;
 
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 

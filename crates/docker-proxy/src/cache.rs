@@ -10,7 +10,7 @@ use crate::config::ContainerPolicy;
 /// Positive results only. An id is never reused and requests go to the engine by id, so a positive
 /// result stays valid, while a missing object can be created at any time.
 #[derive(Default)]
-pub struct EngineCache {
+pub(crate) struct EngineCache {
     /// Ids by id and by name.
     containers: Mutex<HashMap<String, String>>,
     images: Mutex<HashSet<String>>,
@@ -21,7 +21,7 @@ const MAX_CACHED_IDS: usize = 16_384;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct InspectedImage {
+pub(crate) struct InspectedImage {
     id: String,
     repo_digests: Option<Vec<String>>,
     config: Option<ImageConfig>,
@@ -50,16 +50,16 @@ impl InspectedImage {
 }
 
 impl EngineCache {
-    pub fn container_id(&self, name: &str) -> Option<String> {
+    pub(crate) fn container_id(&self, name: &str) -> Option<String> {
         lock(&self.containers).get(name).cloned()
     }
 
-    pub fn has_image(&self, image: &str) -> bool {
+    pub(crate) fn has_image(&self, image: &str) -> bool {
         lock(&self.images).contains(image)
     }
 
     /// Adds the container in the engine's response to a creation, by its id and its name.
-    pub fn add_created_container(&self, name: Option<&str>, response: &[u8]) {
+    pub(crate) fn add_created_container(&self, name: Option<&str>, response: &[u8]) {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
         struct CreatedContainer {
@@ -72,18 +72,18 @@ impl EngineCache {
     }
 
     /// Adds the image in the engine's response to the inspection of an allowed image.
-    pub fn add_inspected_image(&self, response: &[u8], policy: &ContainerPolicy) {
+    pub(crate) fn add_inspected_image(&self, response: &[u8], policy: &ContainerPolicy) {
         if let Ok(found) = serde_json::from_slice::<InspectedImage>(response) {
             self.add_image(found, policy);
         }
     }
 
     /// Removes a container with all of its names: a name may be reused for another container.
-    pub fn forget_container(&self, id: &str) {
+    pub(crate) fn forget_container(&self, id: &str) {
         lock(&self.containers).retain(|_, cached| cached != id);
     }
 
-    pub fn add_container(&self, name: &str, id: &str) {
+    pub(crate) fn add_container(&self, name: &str, id: &str) {
         let mut containers = lock(&self.containers);
         if containers.len() >= MAX_CACHED_IDS {
             containers.clear();
@@ -92,7 +92,7 @@ impl EngineCache {
     }
 
     /// Adds an image; false when the policy does not allow containers from it.
-    pub fn add_image(&self, found: InspectedImage, policy: &ContainerPolicy) -> bool {
+    pub(crate) fn add_image(&self, found: InspectedImage, policy: &ContainerPolicy) -> bool {
         if found.volume_count() > policy.max_image_volumes {
             return false;
         }

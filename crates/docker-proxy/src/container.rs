@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 /// The item type of a list that must be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EmptyListItem {}
+pub(crate) enum EmptyListItem {}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
-pub struct ContainerBody {
+pub(crate) struct ContainerBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,13 +52,13 @@ pub struct ContainerBody {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
-pub struct Healthcheck {
+pub(crate) struct Healthcheck {
     pub test: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
-pub struct HostConfig {
+pub(crate) struct HostConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub struct HostConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
-pub struct Ulimit {
+pub(crate) struct Ulimit {
     pub name: String,
     pub soft: i64,
     pub hard: i64,
@@ -135,7 +135,7 @@ pub struct Ulimit {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
-pub struct RestartPolicy {
+pub(crate) struct RestartPolicy {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum_retry_count: Option<i64>,
@@ -143,7 +143,7 @@ pub struct RestartPolicy {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
-pub struct LogConfig {
+pub(crate) struct LogConfig {
     pub r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<BTreeMap<String, String>>,
@@ -151,7 +151,7 @@ pub struct LogConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
-pub struct Mount {
+pub(crate) struct Mount {
     pub r#type: String,
     pub source: String,
     pub target: String,
@@ -164,7 +164,7 @@ pub struct Mount {
 /// Has no `DriverConfig`, which can turn any directory of the host into a volume, and no `Subpath`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
-pub struct VolumeOptions {
+pub(crate) struct VolumeOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_copy: Option<bool>,
 }

@@ -21,7 +21,7 @@ const MAX_KEY_BYTES: usize = 256;
 
 /// Parses a document into a type that has all of its fields. The result serializes to the input
 /// (apart from null members), so that no value is lost or changed by parsing.
-pub fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> RequestResult<T> {
+pub(crate) fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> RequestResult<T> {
     let parsed = parse_value(bytes)?;
     // serde's message goes on with a list of all expected fields, which is too long for a client.
     let rejected = |error: serde_json::Error| {
@@ -50,7 +50,7 @@ fn without_nulls(value: Value) -> Value {
 }
 
 /// Parses an object that has only one interpretation.
-pub fn parse_value(bytes: &[u8]) -> RequestResult<Value> {
+pub(crate) fn parse_value(bytes: &[u8]) -> RequestResult<Value> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = StrictJson { depth: 0 }
         .deserialize(&mut reader)

@@ -16,14 +16,14 @@ use crate::address::Address;
 use crate::config::ProxyLimits;
 use crate::request_error::{RequestError, RequestResult};
 
-pub struct EngineClient {
+pub(crate) struct EngineClient {
     address: Address,
     limits: ProxyLimits,
 }
 
 /// A request as the engine receives it; every part of it is written by this proxy.
 #[derive(Debug, Clone)]
-pub struct EngineRequest {
+pub(crate) struct EngineRequest {
     pub method: Method,
     pub path: String,
     /// The object in the path, by its id where it has one.
@@ -33,7 +33,7 @@ pub struct EngineRequest {
 }
 
 impl EngineRequest {
-    pub fn get(path: String) -> EngineRequest {
+    pub(crate) fn get(path: String) -> EngineRequest {
         EngineRequest {
             method: Method::GET,
             path,
@@ -62,12 +62,12 @@ impl EngineRequest {
 }
 
 impl EngineClient {
-    pub fn new(address: Address, limits: ProxyLimits) -> EngineClient {
+    pub(crate) fn new(address: Address, limits: ProxyLimits) -> EngineClient {
         EngineClient { address, limits }
     }
 
     /// Sends the request and waits for the head of the response.
-    pub async fn send(&self, request: EngineRequest) -> RequestResult<Response<Incoming>> {
+    pub(crate) async fn send(&self, request: EngineRequest) -> RequestResult<Response<Incoming>> {
         let unreachable =
             |error: &dyn std::fmt::Display| RequestError::EngineUnreachable(error.to_string());
         let connected = with_timeout(self.limits.connect_timeout, self.address.connect()).await?;
@@ -92,7 +92,7 @@ impl EngineClient {
     }
 
     /// Reads the whole body of a response.
-    pub async fn collect(&self, body: Incoming) -> RequestResult<Bytes> {
+    pub(crate) async fn collect(&self, body: Incoming) -> RequestResult<Bytes> {
         let body = Limited::new(body, self.limits.max_response_bytes).collect();
         let body = with_timeout(self.limits.response_timeout, body).await?;
         body.map(|body| body.to_bytes())
@@ -100,7 +100,10 @@ impl EngineClient {
     }
 
     /// Sends a request of the proxy's own; `None` when the engine has no such object.
-    pub async fn get_json<T: DeserializeOwned>(&self, path: String) -> RequestResult<Option<T>> {
+    pub(crate) async fn get_json<T: DeserializeOwned>(
+        &self,
+        path: String,
+    ) -> RequestResult<Option<T>> {
         let response = self.send(EngineRequest::get(path)).await?;
         let status = response.status();
         let body = self.collect(response.into_body()).await?;

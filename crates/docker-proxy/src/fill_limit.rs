@@ -11,11 +11,11 @@ use crate::request_error::{RequestError, RequestResult};
 
 /// The start times of recent fillers.
 #[derive(Default)]
-pub struct FillRateLimit(Mutex<VecDeque<Instant>>);
+pub(crate) struct FillRateLimit(Mutex<VecDeque<Instant>>);
 
 impl FillRateLimit {
     /// Records the start of a filler, or fails when too many were started within the window.
-    pub fn record(&self, limits: &ProxyLimits, now: Instant) -> RequestResult {
+    pub(crate) fn record(&self, limits: &ProxyLimits, now: Instant) -> RequestResult {
         let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while started
             .front()

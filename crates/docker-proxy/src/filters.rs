@@ -10,10 +10,10 @@ use crate::request_error::{RequestError, RequestResult, forbidden};
 /// The filters that a client may use.
 const ALLOWED_FILTERS: &[&str] = &["label", "status", "name", "id"];
 
-pub type ListFilters = BTreeMap<String, Vec<String>>;
+pub(crate) type ListFilters = BTreeMap<String, Vec<String>>;
 
 /// Reads `{"label":["a=b"]}` or the older `{"label":{"a=b":true}}`.
-pub fn parse(text: &str) -> RequestResult<ListFilters> {
+pub(crate) fn parse(text: &str) -> RequestResult<ListFilters> {
     let document = document::parse_value(text.as_bytes())?;
     let members = document.as_object().into_iter().flatten();
     members.map(|(key, values)| Ok((check_name(key)?, filter_values(values)?))).collect()
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> RequestResult<ListFilters> {
 
 /// Adds a label to the filters. Labels are combined with AND, so a list with our label never has
 /// containers of others.
-pub fn with_label(filters: Option<&str>, label: String) -> RequestResult<String> {
+pub(crate) fn with_label(filters: Option<&str>, label: String) -> RequestResult<String> {
     let mut filters = filters.map(parse).transpose()?.unwrap_or_default();
     filters.entry("label".to_owned()).or_default().push(label);
     serde_json::to_string(&filters).map_err(|error| RequestError::Forbidden(error.to_string()))

@@ -28,11 +28,11 @@ use crate::routes::RouteAction;
 use crate::volume::{self, VolumeBody};
 use crate::{document, hijack};
 
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// State shared by all connections.
-pub struct RequestHandler {
+pub(crate) struct RequestHandler {
     pub config: ProxyConfig,
     engine: EngineClient,
     hosts: AllowedHosts,
@@ -44,7 +44,7 @@ pub struct RequestHandler {
 
 /// How a forwarded request affects its connection.
 #[derive(Default)]
-pub struct Forwarded {
+pub(crate) struct Forwarded {
     /// The response takes as long as a container runs.
     pub is_long_running: bool,
     /// Both sides of a stream, available once the response has been sent.
@@ -52,7 +52,7 @@ pub struct Forwarded {
 }
 
 impl RequestHandler {
-    pub fn new(config: ProxyConfig) -> RequestHandler {
+    pub(crate) fn new(config: ProxyConfig) -> RequestHandler {
         let engine = EngineClient::new(config.engine.clone(), config.limits.clone());
         let hosts = AllowedHosts::new(&config.listen, &config.hosts);
         RequestHandler {
@@ -66,7 +66,7 @@ impl RequestHandler {
     }
 
     /// Handles one request that was received on the local address `local`.
-    pub async fn handle(
+    pub(crate) async fn handle(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
         local: Option<IpAddr>,
@@ -276,7 +276,7 @@ fn encode(body: &impl serde::Serialize) -> RequestResult<Bytes> {
 }
 
 /// A body that is already complete.
-pub fn full_body(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full_body(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 

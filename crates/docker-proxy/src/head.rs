@@ -9,7 +9,7 @@ use crate::routes::{self, Route, RouteAction};
 
 /// The head of a request that matches a route and is unambiguous.
 #[derive(Debug)]
-pub struct RequestHead {
+pub(crate) struct RequestHead {
     pub route: &'static Route,
     /// `/v1.NN` or empty.
     pub version: String,
@@ -19,7 +19,7 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    pub fn parse(parts: &request::Parts) -> RequestResult<RequestHead> {
+    pub(crate) fn parse(parts: &request::Parts) -> RequestResult<RequestHead> {
         if parts.version != Version::HTTP_11 {
             return malformed("it is not HTTP/1.1");
         }

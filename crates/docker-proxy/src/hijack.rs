@@ -15,13 +15,13 @@ use crate::handler::{Body, full_body};
 const CLOSE_DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Both sides of a stream whose upgrade is under way.
-pub struct PendingTunnel {
+pub(crate) struct PendingTunnel {
     pub client: OnUpgrade,
     pub engine: OnUpgrade,
 }
 
 /// The engine's `101 Switching Protocols`, as the client receives it.
-pub fn switching_protocols_response(headers: &HeaderMap) -> Response<Body> {
+pub(crate) fn switching_protocols_response(headers: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(full_body(""));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     for name in [header::CONNECTION, header::UPGRADE, header::CONTENT_TYPE] {
@@ -35,7 +35,7 @@ pub fn switching_protocols_response(headers: &HeaderMap) -> Response<Body> {
 impl PendingTunnel {
     /// Copies bytes until both directions have ended. `half_closed_timeout` limits the output of
     /// the container after its input was closed; before that a stream may be silent for any time.
-    pub async fn run(self, half_closed_timeout: Duration) -> Result<(), hyper::Error> {
+    pub(crate) async fn run(self, half_closed_timeout: Duration) -> Result<(), hyper::Error> {
         let (client, engine) = (self.client.await?, self.engine.await?);
         copy_until_closed(into_io(client), into_io(engine), half_closed_timeout).await;
         Ok(())

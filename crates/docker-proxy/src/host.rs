@@ -13,10 +13,10 @@ use crate::address::Address;
 use crate::request_error::{RequestResult, forbidden, malformed};
 
 /// The names of this proxy besides loopback ones.
-pub struct AllowedHosts(Vec<String>);
+pub(crate) struct AllowedHosts(Vec<String>);
 
 impl AllowedHosts {
-    pub fn new(listen: &Address, configured: &[String]) -> AllowedHosts {
+    pub(crate) fn new(listen: &Address, configured: &[String]) -> AllowedHosts {
         let bound = match listen {
             Address::Tcp(authority) => authority.rsplit_once(':').map(|(host, _)| host.to_owned()),
             Address::Unix(_) => None,
@@ -26,7 +26,7 @@ impl AllowedHosts {
 
     /// `local` is the local address of the connection; none on a Unix socket, which browsers cannot
     /// connect to.
-    pub fn check(&self, headers: &HeaderMap, local: Option<IpAddr>) -> RequestResult {
+    pub(crate) fn check(&self, headers: &HeaderMap, local: Option<IpAddr>) -> RequestResult {
         let mut given = headers.get_all(header::HOST).iter();
         let (host, more) = (given.next(), given.next());
         if more.is_some() {

@@ -14,9 +14,9 @@ const LABEL_PREFIX: &str = "skillbox.";
 
 const MAX_VALUE_BYTES: usize = 256;
 
-pub type LabelMap = BTreeMap<String, String>;
+pub(crate) type LabelMap = BTreeMap<String, String>;
 
-pub fn check(labels: &LabelMap) -> RequestResult {
+pub(crate) fn check(labels: &LabelMap) -> RequestResult {
     for (key, value) in labels {
         let is_allowed =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);

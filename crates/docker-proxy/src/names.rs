@@ -7,7 +7,7 @@ const MAX_NAME_BYTES: usize = 128;
 
 /// A name that a launcher of ours may have chosen. Upper case is not allowed, so that no two names
 /// differ only in case.
-pub fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
     name.len() <= MAX_NAME_BYTES
@@ -17,7 +17,7 @@ pub fn is_ours(name: &str) -> bool {
 }
 
 /// A complete id. A prefix is not accepted: later it may match another container.
-pub fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 

@@ -45,7 +45,7 @@ struct ListedVolumes {
 }
 
 /// The engine's objects, restricted to those with this proxy's label.
-pub struct OwnedResources<'a> {
+pub(crate) struct OwnedResources<'a> {
     pub engine: &'a EngineClient,
     pub policy: &'a ContainerPolicy,
     pub cache: &'a EngineCache,
@@ -53,7 +53,7 @@ pub struct OwnedResources<'a> {
 
 impl OwnedResources<'_> {
     /// The id of the container with this id or name, if it is ours.
-    pub async fn container_id(&self, name: &str) -> RequestResult<String> {
+    pub(crate) async fn container_id(&self, name: &str) -> RequestResult<String> {
         // One error for foreign and missing containers, so that a client cannot find out which
         // others exist.
         const NOT_VISIBLE: RequestError = RequestError::NotVisible("container");
@@ -73,7 +73,7 @@ impl OwnedResources<'_> {
     }
 
     /// Whether the volume exists and is ours; an error when it exists and is not.
-    pub async fn has_volume(&self, name: &str) -> RequestResult<bool> {
+    pub(crate) async fn has_volume(&self, name: &str) -> RequestResult<bool> {
         const NOT_VISIBLE: RequestError = RequestError::NotVisible("volume");
         if !names::is_ours(name) {
             return Err(NOT_VISIBLE);
@@ -91,7 +91,7 @@ impl OwnedResources<'_> {
     }
 
     /// Checks that one more volume may be created.
-    pub async fn check_volume_count(&self) -> RequestResult {
+    pub(crate) async fn check_volume_count(&self) -> RequestResult {
         let label = format!("{PROXY_LABEL}={}", self.policy.instance);
         let filters = serde_json::json!({"label": [label]}).to_string();
         let filters = utf8_percent_encode(&filters, NON_ALPHANUMERIC);
@@ -109,13 +109,13 @@ impl OwnedResources<'_> {
     }
 
     /// Checks that the image may be inspected: an allowed name, or an id or digest of one.
-    pub async fn check_visible_image(&self, image: &str) -> RequestResult {
+    pub(crate) async fn check_visible_image(&self, image: &str) -> RequestResult {
         if self.is_allowed(image) { Ok(()) } else { self.check_image(image).await }
     }
 
     /// Checks that a container may be created from this image: like
     /// [`OwnedResources::check_visible_image`], and without volumes of its own.
-    pub async fn check_image(&self, image: &str) -> RequestResult {
+    pub(crate) async fn check_image(&self, image: &str) -> RequestResult {
         if self.cache.has_image(image) {
             return Ok(());
         }

@@ -12,10 +12,10 @@ use crate::container::{ContainerBody, HostConfig};
 use crate::labels;
 use crate::request_error::{RequestResult, forbidden};
 
-pub use filesystem::{guest_volumes, is_filler};
+pub(crate) use filesystem::{guest_volumes, is_filler};
 
 /// Checks the whole body.
-pub fn check(container: &ContainerBody, policy: &ContainerPolicy) -> RequestResult {
+pub(crate) fn check(container: &ContainerBody, policy: &ContainerPolicy) -> RequestResult {
     let Some(host) = &container.host_config else {
         return forbidden("a container without HostConfig");
     };

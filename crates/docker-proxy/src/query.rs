@@ -8,11 +8,11 @@ use crate::names;
 use crate::request_error::{RequestResult, forbidden, malformed};
 
 /// A parameter that a route accepts.
-pub type QueryParam = (&'static str, ParamRule);
+pub(crate) type QueryParam = (&'static str, ParamRule);
 
 /// The values that a parameter may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParamRule {
+pub(crate) enum ParamRule {
     Flag,
     /// A flag that may only be off.
     Off,
@@ -29,12 +29,12 @@ pub enum ParamRule {
 
 /// Checked parameters, in the order of the request.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct RequestQuery(Vec<(&'static str, String)>);
+pub(crate) struct RequestQuery(Vec<(&'static str, String)>);
 
 const MAX_QUERY_BYTES: usize = 4096;
 
 impl RequestQuery {
-    pub fn parse(text: &str, allowed: &'static [QueryParam]) -> RequestResult<RequestQuery> {
+    pub(crate) fn parse(text: &str, allowed: &'static [QueryParam]) -> RequestResult<RequestQuery> {
         if text.len() > MAX_QUERY_BYTES {
             return malformed("its query is too long");
         }
@@ -62,18 +62,18 @@ impl RequestQuery {
         }
     }
 
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(cache, _)| *cache == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn set(&mut self, name: &'static str, value: String) {
+    pub(crate) fn set(&mut self, name: &'static str, value: String) {
         self.0.retain(|(cache, _)| *cache != name);
         self.0.push((name, value));
     }
 
     /// The query of a request line with its question mark, with every other character than letters
     /// and digits encoded.
-    pub fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let pairs: Vec<_> = self
             .0
             .iter()

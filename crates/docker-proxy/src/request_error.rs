@@ -59,14 +59,14 @@ impl RequestError {
 }
 
 /// The result of a check or a step of a request.
-pub type RequestResult<T = ()> = Result<T, RequestError>;
+pub(crate) type RequestResult<T = ()> = Result<T, RequestError>;
 
 /// A value in a body or a parameter that is not allowed.
-pub fn forbidden<T>(what: impl Into<String>) -> RequestResult<T> {
+pub(crate) fn forbidden<T>(what: impl Into<String>) -> RequestResult<T> {
     Err(RequestError::Forbidden(what.into()))
 }
 
 /// A property of the request itself that makes it invalid.
-pub fn malformed<T>(what: impl Into<String>) -> RequestResult<T> {
+pub(crate) fn malformed<T>(what: impl Into<String>) -> RequestResult<T> {
     Err(RequestError::Malformed(what.into()))
 }

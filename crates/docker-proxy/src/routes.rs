@@ -10,7 +10,7 @@ use crate::request_error::{RequestError, RequestResult, malformed};
 
 /// One request that clients may send to the engine.
 #[derive(Debug)]
-pub struct Route {
+pub(crate) struct Route {
     pub method: Method,
     /// With at most one `{…}` placeholder.
     pub path: &'static str,
@@ -21,7 +21,7 @@ pub struct Route {
 
 /// What is checked before a request is forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RouteAction {
+pub(crate) enum RouteAction {
     /// Forwarded without further checks.
     Read,
     /// The image must be on the allowlist; its id is cached.
@@ -43,7 +43,7 @@ pub enum RouteAction {
 }
 
 #[rustfmt::skip] // One route a line, in columns, is what makes it readable.
-pub const ROUTES: &[Route] = &[
+pub(crate) const ROUTES: &[Route] = &[
     route(Method::GET,    "/_ping",                     &[],     RouteAction::Read),
     route(Method::HEAD,   "/_ping",                     &[],     RouteAction::Read),
     route(Method::GET,    "/version",                   &[],     RouteAction::Read),
@@ -88,7 +88,7 @@ const DELETE: &[QueryParam] =
 
 impl Route {
     /// The path for this target, without the API version.
-    pub fn path_for(&self, target: &str) -> String {
+    pub(crate) fn path_for(&self, target: &str) -> String {
         match self.path.split_once('{') {
             Some((before, rest)) => {
                 let after = rest.split_once('}').map_or("", |(_, after)| after);
@@ -110,7 +110,7 @@ const fn route(
 
 /// A route, and the parts of the request's path.
 #[derive(Debug)]
-pub struct RouteMatch<'a> {
+pub(crate) struct RouteMatch<'a> {
     pub route: &'static Route,
     /// `/v1.NN` or empty.
     pub version: &'a str,
@@ -126,7 +126,7 @@ const VERSIONS: std::ops::RangeInclusive<u8> = 41..=99;
 const MAX_PATH_BYTES: usize = 512;
 
 /// Finds the route of an unambiguous path.
-pub fn find<'a>(method: &Method, path: &'a str) -> RequestResult<RouteMatch<'a>> {
+pub(crate) fn find<'a>(method: &Method, path: &'a str) -> RequestResult<RouteMatch<'a>> {
     check_spelling(path)?;
     let (version, rest) = split_version(path)?;
     let found = ROUTES

@@ -11,7 +11,7 @@ use crate::request_error::{RequestResult, forbidden};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
-pub struct VolumeBody {
+pub(crate) struct VolumeBody {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
@@ -21,7 +21,7 @@ pub struct VolumeBody {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-pub fn check(volume: &VolumeBody) -> RequestResult {
+pub(crate) fn check(volume: &VolumeBody) -> RequestResult {
     if !names::is_ours(&volume.name) {
         return forbidden(format!("a volume named {:?}", volume.name));
     }

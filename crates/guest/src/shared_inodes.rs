@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 
 /// The owner of a record lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum LockOwner {
+pub(crate) enum LockOwner {
     /// The process: invisible in `/proc/locks` outside of its pid namespace, but released when any
     /// descriptor of the inode is closed. For a guest that is already running.
     Process,
@@ -41,7 +41,7 @@ const CONTAINER_NAMESPACES: [&str; 8] = [
 
 /// Takes a shared lock on every shared inode. The locks are held until the returned descriptors,
 /// which survive an exec, are closed. `None` if one of them could not be locked.
-pub fn lock_all(owner: LockOwner) -> Option<Vec<OwnedFd>> {
+pub(crate) fn lock_all(owner: LockOwner) -> Option<Vec<OwnedFd>> {
     let mut held = vec![anonymous_inode().ok()?];
     // Devices are not locked in a container, which has device nodes of its own; besides, the guest
     // opens and closes /dev/null, which would release a process's lock.

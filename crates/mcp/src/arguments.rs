@@ -13,19 +13,19 @@ use crate::provider_error::ProviderError;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub struct ListArguments {
+pub(crate) struct ListArguments {
     pub cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LoadArguments {
+pub(crate) struct LoadArguments {
     pub skill: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReadArguments {
+pub(crate) struct ReadArguments {
     pub skill: String,
     pub path: String,
 }
@@ -53,7 +53,7 @@ impl From<RunArguments> for SkillRunRequest {
     }
 }
 
-pub fn parse_arguments<T: DeserializeOwned>(
+pub(crate) fn parse_arguments<T: DeserializeOwned>(
     arguments: Option<JsonObject>,
 ) -> Result<T, ProviderError> {
     let arguments = Value::Object(arguments.unwrap_or_default());

@@ -16,7 +16,7 @@ pub struct ServedSkills {
 
 /// One caller, for the lifetime of a connection (standard streams) or of a request (HTTP).
 #[derive(Clone)]
-pub struct McpConnection {
+pub(crate) struct McpConnection {
     pub served: ServedSkills,
     /// Cancelled when the caller disconnects, which cancels its runs.
     pub disconnected: CancellationToken,
@@ -24,7 +24,7 @@ pub struct McpConnection {
 
 impl McpConnection {
     /// Awaits `work`, and cancels `stop` when the caller disconnects first.
-    pub async fn cancel_on_disconnect<T>(
+    pub(crate) async fn cancel_on_disconnect<T>(
         &self,
         work: impl Future<Output = T>,
         stop: &CancellationToken,

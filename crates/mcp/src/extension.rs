@@ -11,8 +11,8 @@ use crate::provider_error::ProviderError;
 use crate::uri::{self, ResourceName};
 
 const NAME: &str = "io.modelcontextprotocol/skills";
-pub const LIST_METHOD: &str = "skills/list";
-pub const GET_METHOD: &str = "skills/get";
+pub(crate) const LIST_METHOD: &str = "skills/list";
+pub(crate) const GET_METHOD: &str = "skills/get";
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -26,12 +26,12 @@ struct GetParams {
 }
 
 /// Declares the extension without its optional features.
-pub fn capability() -> (String, JsonObject) {
+pub(crate) fn capability() -> (String, JsonObject) {
     (NAME.to_owned(), JsonObject::new())
 }
 
 /// Every skill of a page with all its files.
-pub async fn list_skills(
+pub(crate) async fn list_skills(
     skills: &dyn SkillProvider,
     params: Option<Value>,
 ) -> Result<Value, ProviderError> {
@@ -57,7 +57,7 @@ pub async fn list_skills(
 }
 
 /// One skill, named by the URI of its `SKILL.md`.
-pub async fn get_skill(
+pub(crate) async fn get_skill(
     skills: &dyn SkillProvider,
     params: Option<Value>,
 ) -> Result<Value, ProviderError> {

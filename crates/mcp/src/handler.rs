@@ -21,7 +21,7 @@ const INSTRUCTIONS: &str = "Skills are folders of instructions and scripts. Find
 
 /// The server side of the protocol.
 #[derive(Clone)]
-pub struct McpHandler {
+pub(crate) struct McpHandler {
     /// The only caller, over standard streams. Over HTTP each request has its own in its
     /// extensions.
     connection: Option<McpConnection>,
@@ -30,7 +30,7 @@ pub struct McpHandler {
 }
 
 impl McpHandler {
-    pub fn new(connection: Option<McpConnection>, calls: TaskTracker) -> McpHandler {
+    pub(crate) fn new(connection: Option<McpConnection>, calls: TaskTracker) -> McpHandler {
         McpHandler { connection, calls }
     }
 

@@ -15,7 +15,7 @@ use crate::uri::{self, ResourceName};
 /// The size of a whole skill that clients of the skills extension must support.
 const MAX_READ_BYTES: usize = 16 << 20;
 
-pub fn resource_list(page: SkillPage) -> ListResourcesResult {
+pub(crate) fn resource_list(page: SkillPage) -> ListResourcesResult {
     let resource = |skill: SkillOverview| {
         Resource::new(uri::skill_file_uri(&skill.name, "SKILL.md"), skill.name)
             .with_description(skill.description)
@@ -27,7 +27,7 @@ pub fn resource_list(page: SkillPage) -> ListResourcesResult {
     result
 }
 
-pub fn resource_templates() -> ListResourceTemplatesResult {
+pub(crate) fn resource_templates() -> ListResourceTemplatesResult {
     let file = |uri: &str, name: &str, description: &str| {
         ResourceTemplate::new(uri, name).with_description(description)
     };
@@ -38,7 +38,7 @@ pub fn resource_templates() -> ListResourceTemplatesResult {
 }
 
 /// `None` when the URI has another scheme or form.
-pub async fn read_resource(
+pub(crate) async fn read_resource(
     skills: &dyn SkillProvider,
     uri: &str,
 ) -> Result<Option<ReadResourceResult>, ProviderError> {
@@ -75,7 +75,7 @@ async fn read_skill_file(
 
 /// A file as text when it is UTF-8 and as base64 otherwise. Fails when it has more than
 /// `max_bytes`, whatever the provider checked.
-pub fn resource_contents(
+pub(crate) fn resource_contents(
     uri: &str,
     path: &str,
     file: FileContents,

@@ -15,11 +15,11 @@ const MAX_STREAM_BYTES: usize = 64 << 10;
 const MAX_LINKS: usize = 100;
 
 /// A failed tool call, which the model reads, as opposed to a protocol error for its program.
-pub fn tool_error(error: &ProviderError) -> CallToolResult {
+pub(crate) fn tool_error(error: &ProviderError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.client_message())])
 }
 
-pub fn skill_list(page: &SkillPage) -> CallToolResult {
+pub(crate) fn skill_list(page: &SkillPage) -> CallToolResult {
     let skills: Vec<Value> = page
         .skills
         .iter()
@@ -36,7 +36,7 @@ pub fn skill_list(page: &SkillPage) -> CallToolResult {
     tool_result(text, json!({ "skills": skills, "next_cursor": page.next }))
 }
 
-pub fn loaded_skill(skill: &LoadedSkill) -> CallToolResult {
+pub(crate) fn loaded_skill(skill: &LoadedSkill) -> CallToolResult {
     let manifest = &skill.manifest;
     let files: Vec<Value> = skill
         .files
@@ -73,7 +73,7 @@ pub fn loaded_skill(skill: &LoadedSkill) -> CallToolResult {
 }
 
 /// A failed run is a failed tool call: the model reads the error and the end of the log.
-pub fn run_result(skill: &str, run: RunResult) -> CallToolResult {
+pub(crate) fn run_result(skill: &str, run: RunResult) -> CallToolResult {
     let succeeded = run.status == "success";
     let text = if succeeded { success_text(&run) } else { failure_text(&run) };
     let mut content = vec![ContentBlock::text(text)];

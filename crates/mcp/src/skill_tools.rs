@@ -16,7 +16,9 @@ const MAX_SKILL_TOOLS: usize = 100;
 const MAX_TOOL_NAME_CHARS: usize = 64;
 
 /// One tool for each skill that has an entrypoint, sorted by name.
-pub async fn list_skill_tools(skills: &dyn SkillProvider) -> Result<Vec<Tool>, ProviderError> {
+pub(crate) async fn list_skill_tools(
+    skills: &dyn SkillProvider,
+) -> Result<Vec<Tool>, ProviderError> {
     let mut tools: Vec<Tool> = Vec::new();
     for skill in list_runnable(skills).await? {
         let name = tool_name(&skill.name);
@@ -32,7 +34,7 @@ pub async fn list_skill_tools(skills: &dyn SkillProvider) -> Result<Vec<Tool>, P
 }
 
 /// The run that a call of a skill's own tool stands for; `None` when no skill has this tool.
-pub async fn run_request_for(
+pub(crate) async fn run_request_for(
     skills: &dyn SkillProvider,
     tool: &str,
     arguments: Option<&JsonObject>,

@@ -20,7 +20,7 @@ use crate::{resources, results, skill_tools, uri};
 /// The longest file that fits into a model's context; longer ones are read as resources.
 const MAX_TOOL_READ_BYTES: usize = 1 << 20;
 
-pub async fn call_tool(
+pub(crate) async fn call_tool(
     connection: &McpConnection,
     params: CallToolRequestParams,
     context: &RequestContext<RoleServer>,

@@ -3,7 +3,7 @@
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-pub fn general_tools() -> Vec<Tool> {
+pub(crate) fn general_tools() -> Vec<Tool> {
     vec![
         tool(
             "list_skills",
@@ -77,11 +77,11 @@ fn read_annotations() -> ToolAnnotations {
 
 /// A sandbox has nothing to destroy and no network. Opening the network is the decision of the
 /// person who starts the server, so a client need not confirm it.
-pub fn run_annotations() -> ToolAnnotations {
+pub(crate) fn run_annotations() -> ToolAnnotations {
     ToolAnnotations::new().read_only(false).destructive(false).idempotent(false).open_world(false)
 }
 
-pub fn object(value: Value) -> JsonObject {
+pub(crate) fn object(value: Value) -> JsonObject {
     match value {
         Value::Object(object) => object,
         _ => JsonObject::new(),

@@ -10,20 +10,20 @@ const ENCODED: &AsciiSet =
 
 /// What a URI names. Whether it exists is for the provider to decide.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ResourceName {
+pub(crate) enum ResourceName {
     SkillFile { skill: String, path: String },
     Artifact { execution: String, name: String },
 }
 
-pub fn skill_file_uri(skill: &str, path: &str) -> String {
+pub(crate) fn skill_file_uri(skill: &str, path: &str) -> String {
     format_uri(SKILL_SCHEME, skill, path)
 }
 
-pub fn artifact_uri(execution: &str, name: &str) -> String {
+pub(crate) fn artifact_uri(execution: &str, name: &str) -> String {
     format_uri(EXECUTION_SCHEME, execution, name)
 }
 
-pub fn parse_uri(uri: &str) -> Option<ResourceName> {
+pub(crate) fn parse_uri(uri: &str) -> Option<ResourceName> {
     if let Some(rest) = uri.strip_prefix(SKILL_SCHEME) {
         return parse_parts(rest).map(|(skill, path)| ResourceName::SkillFile { skill, path });
     }

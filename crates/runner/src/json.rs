@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 
 /// The maximum nesting. Common parsers stop at 128 levels, and a document is sent inside another
 /// object.
-pub const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotJson {
+pub(crate) enum NotJson {
     #[error("is not valid JSON")]
     Syntax,
     #[error("is nested more than {MAX_DEPTH} levels deep")]
@@ -18,7 +18,7 @@ pub enum NotJson {
 }
 
 /// The same document without insignificant whitespace.
-pub fn compact(document: &[u8]) -> Result<String, NotJson> {
+pub(crate) fn compact(document: &[u8]) -> Result<String, NotJson> {
     // serde_json skips over a raw value without recursion, so a million levels cannot exhaust the
     // stack here.
     let valid: &RawValue = serde_json::from_slice(document).map_err(|_| NotJson::Syntax)?;

@@ -54,7 +54,7 @@ pub enum Room {
 
 /// The last result about the launcher, from probes and from runs, and the probe in progress.
 #[derive(Default)]
-pub struct Probe {
+pub(crate) struct Probe {
     last: Cell<Option<ProbeResult>>,
     /// A probe that hangs is waited for again; a second one is never started beside it.
     running: Mutex<Option<JoinHandle<Result<Room, String>>>>,
@@ -108,7 +108,7 @@ impl Runner {
 
 impl Probe {
     /// Stores the result of a launch for a run. It proves as much as a probe, at no extra cost.
-    pub fn note_launch(&self, failed: Option<&LaunchError>) {
+    pub(crate) fn note_launch(&self, failed: Option<&LaunchError>) {
         use LaunchError::{ImageMissing, ImageNotAllowed, ImageUnfit, NoInterpreter, NoRoom};
         match failed {
             None => self.note(Ok(Room::Free)),

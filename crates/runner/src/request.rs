@@ -9,7 +9,7 @@ use store::TenantId;
 use uuid::Uuid;
 
 /// The version that means the newest one.
-pub const LATEST: &str = "latest";
+pub(crate) const LATEST: &str = "latest";
 
 /// The authenticated caller: its tenant, and the restrictions of its key.
 #[derive(Debug, Clone)]

@@ -29,7 +29,7 @@ enum ExecutionPart {
 }
 
 /// Deletes old executions at every tick until the runner is closed.
-pub async fn run_retention(runner: Arc<Runner>) {
+pub(crate) async fn run_retention(runner: Arc<Runner>) {
     let tick = runner.config.retention_tick;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
         if let Err(error) = runner.delete_expired(store::now()).await {

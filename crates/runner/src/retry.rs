@@ -15,7 +15,7 @@ const RETRY_DELAYS: [Duration; 5] = [
 ];
 
 /// The value of a call that succeeded in the end.
-pub struct Retried<T> {
+pub(crate) struct Retried<T> {
     pub value: T,
     /// An earlier try failed, and a failed try may have been committed without its answer reaching
     /// us.
@@ -23,7 +23,7 @@ pub struct Retried<T> {
 }
 
 /// The first value of `call`, or its last error if the database stays away.
-pub async fn retry_transient<T, F>(
+pub(crate) async fn retry_transient<T, F>(
     what: &str,
     call: impl Fn() -> F,
 ) -> Result<Retried<T>, StoreError>

@@ -15,7 +15,7 @@ const DUTY_LEASE_MS: i64 = 300_000;
 const DUTY: &str = "archive measuring duty";
 
 /// Maintains the count of stored bytes until the runner is closed.
-pub async fn maintain_storage_count(runner: Arc<Runner>) {
+pub(crate) async fn maintain_storage_count(runner: Arc<Runner>) {
     loop {
         if let Err(error) = runner.update_storage_count().await {
             tracing::warn!(%error, "updating the count of stored bytes failed");

@@ -10,18 +10,18 @@ use store::{Store, StoreError, TenantId, TenantPolicy};
 const POLICY_TTL: Duration = Duration::from_secs(5);
 const MAX_CACHED_TENANTS: u64 = 10_000;
 
-pub struct TenantPolicies {
+pub(crate) struct TenantPolicies {
     cache: Cache<TenantId, Arc<TenantPolicy>>,
 }
 
 impl TenantPolicies {
-    pub fn new() -> TenantPolicies {
+    pub(crate) fn new() -> TenantPolicies {
         let cache = Cache::builder().max_capacity(MAX_CACHED_TENANTS).time_to_live(POLICY_TTL);
         TenantPolicies { cache: cache.build() }
     }
 
     /// The policy of a tenant; the default one for a tenant that does not exist.
-    pub async fn get(
+    pub(crate) async fn get(
         &self,
         store: &Store,
         tenant: &TenantId,

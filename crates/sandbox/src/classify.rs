@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 
 /// Why the host stopped a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
+pub(crate) enum StopReason {
     /// It did not: the script or the guest ended by itself.
     NotStopped,
     /// The deadline passed.
@@ -33,7 +33,11 @@ pub enum StopReason {
 ///    causes the next.
 /// 5. A script that failed without any of these failed by itself.
 /// 6. A guest that disconnected, or did not finish collecting, without any of these is lost.
-pub fn classify(stop_reason: StopReason, report: &GuestReport, counters: &Counters) -> Outcome {
+pub(crate) fn classify(
+    stop_reason: StopReason,
+    report: &GuestReport,
+    counters: &Counters,
+) -> Outcome {
     if report.job_too_large {
         return Outcome::DiskFull;
     }
@@ -72,7 +76,7 @@ pub fn classify(stop_reason: StopReason, report: &GuestReport, counters: &Counte
 /// wins. The host of a container only sees whether memory ran out; a native host counts everything
 /// itself. The guest's counters can change the cause of a failure and the resource usage, but never
 /// turn a failure into a success.
-pub fn merge_counters(by_host: &Counters, by_guest: Option<Counters>) -> Counters {
+pub(crate) fn merge_counters(by_host: &Counters, by_guest: Option<Counters>) -> Counters {
     let by_guest = by_guest.unwrap_or_default();
     Counters {
         cpu_micros: by_host.cpu_micros.max(by_guest.cpu_micros),
@@ -83,7 +87,7 @@ pub fn merge_counters(by_host: &Counters, by_guest: Option<Counters>) -> Counter
 }
 
 /// The exit code that a shell would report.
-pub fn shell_exit_code(status: ExitStatus) -> i32 {
+pub(crate) fn shell_exit_code(status: ExitStatus) -> i32 {
     match status {
         ExitStatus::Code(code) => code,
         ExitStatus::Signal(signal) => 128 + signal,

@@ -18,21 +18,21 @@ use crate::launcher::{LaunchError, Shape};
 use crate::{policy, seccomp};
 
 /// The user and group `nobody`, which owns no file in any image.
-pub const NOBODY_UID: u32 = 65534;
+pub(crate) const NOBODY_UID: u32 = 65534;
 
 /// Mount point of the guest's volume.
-pub const GUEST_DIRECTORY: &str = "/skillbox";
+pub(crate) const GUEST_DIRECTORY: &str = "/skillbox";
 
 /// The guest program in that volume.
-pub const GUEST_PROGRAM: &str = "/skillbox/skillbox-guest";
+pub(crate) const GUEST_PROGRAM: &str = "/skillbox/skillbox-guest";
 
-pub const OWNER_LABEL: &str = "skillbox.owner";
+pub(crate) const OWNER_LABEL: &str = "skillbox.owner";
 /// Unix time in seconds after which the container cannot be in use any more.
-pub const LEASE_LABEL: &str = "skillbox.lease";
-pub const VERSION_LABEL: &str = "skillbox.version";
+pub(crate) const LEASE_LABEL: &str = "skillbox.lease";
+pub(crate) const VERSION_LABEL: &str = "skillbox.version";
 
 /// The smallest sandbox in which the guest can measure its isolation.
-pub const PROBE_SHAPE: Shape = Shape {
+pub(crate) const PROBE_SHAPE: Shape = Shape {
     language: Language::Bash,
     image: None,
     memory_bytes: 64 << 20,
@@ -44,7 +44,7 @@ pub const PROBE_SHAPE: Shape = Shape {
 
 /// Waits for a launched guest and checks that all required controls are in force in it. A guest
 /// that lacks one is removed.
-pub async fn launch_checked(
+pub(crate) async fn launch_checked(
     launch: impl Future<Output = Result<Guest, LaunchError>>,
     required: &[Control],
 ) -> Result<Guest, LaunchError> {
@@ -52,7 +52,7 @@ pub async fn launch_checked(
 }
 
 /// Launches a guest only to measure its isolation, and removes it.
-pub async fn probe_isolation(
+pub(crate) async fn probe_isolation(
     launch: impl Future<Output = Result<Guest, LaunchError>>,
     required: &[Control],
 ) -> Result<Isolation, LaunchError> {
@@ -63,24 +63,24 @@ pub async fn probe_isolation(
 }
 
 /// The current time, as lease labels have it.
-pub fn unix_time_seconds() -> u64 {
+pub(crate) fn unix_time_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Whether the lease in a label has expired. A missing or unreadable lease counts as expired:
 /// otherwise no sweep would ever remove such a container.
-pub fn is_lease_expired(label: Option<&String>) -> bool {
+pub(crate) fn is_lease_expired(label: Option<&String>) -> bool {
     label
         .and_then(|until| until.parse::<u64>().ok())
         .is_none_or(|until| until < unix_time_seconds())
 }
 
-pub fn sha256_hex(bytes: &[u8]) -> String {
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// An error with all of its sources, for a report.
-pub fn error_with_sources(error: &LaunchError) -> String {
+pub(crate) fn error_with_sources(error: &LaunchError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
@@ -94,7 +94,7 @@ pub fn error_with_sources(error: &LaunchError) -> String {
 }
 
 /// Writes one line for each control to a doctor's report.
-pub fn write_controls(f: &mut fmt::Formatter<'_>, isolation: &Isolation) -> fmt::Result {
+pub(crate) fn write_controls(f: &mut fmt::Formatter<'_>, isolation: &Isolation) -> fmt::Result {
     for control in Control::ALL {
         match isolation.controls.get(&control) {
             Some(how) => writeln!(f, "  ok   {control:<20} {how}")?,
@@ -106,7 +106,7 @@ pub fn write_controls(f: &mut fmt::Formatter<'_>, isolation: &Isolation) -> fmt:
 
 /// The first frame to a guest in a container: the restrictions that the guest applies to itself, in
 /// addition to those of the container.
-pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confinement {
+pub(crate) fn confinement(shape: &Shape, filter: Vec<u8>) -> Confinement {
     Confinement {
         rlimits: policy::rlimits(shape),
         landlock: policy::landlock(),
@@ -120,7 +120,7 @@ pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confinement {
 }
 
 /// Encodes a confinement as a frame.
-pub fn encode_confinement(confinement: Confinement) -> Result<Vec<u8>, LaunchError> {
+pub(crate) fn encode_confinement(confinement: Confinement) -> Result<Vec<u8>, LaunchError> {
     let mut bytes = Vec::new();
     frame::encode(&ToGuest::Confine(confinement), MAX_TO_GUEST, &mut bytes).map_err(|error| {
         LaunchError::Setup { step: "encode".to_owned(), source: io::Error::other(error) }

@@ -19,7 +19,7 @@ const INITIAL_NAMESPACE_INODES: [(&str, u64); 5] = [
 ];
 
 /// The facts about a container that its guest cannot measure.
-pub struct ContainerContext<'a> {
+pub(crate) struct ContainerContext<'a> {
     pub backend: &'static str,
     pub runtime: Option<&'a str>,
     pub image: &'a str,
@@ -31,7 +31,7 @@ pub struct ContainerContext<'a> {
 }
 
 /// The controls in force, as the guest measured them before it received any job.
-pub fn measured_isolation(
+pub(crate) fn measured_isolation(
     measured: &Measurements<'_>,
     shape: &Shape,
     context: &ContainerContext<'_>,

@@ -9,7 +9,7 @@ use crate::job::{Job, StreamMode, StreamedFile};
 use crate::wire::{SendFailure, Sender};
 
 /// Rejects a job that the protocol or `execve` cannot represent, before any byte is sent.
-pub fn validate(job: &Job) -> Result<(), String> {
+pub(crate) fn validate(job: &Job) -> Result<(), String> {
     if job.argv.is_empty() {
         return Err("the command is empty".into());
     }
@@ -29,7 +29,7 @@ pub fn validate(job: &Job) -> Result<(), String> {
 
 /// Sends the files, standard input and the run request. A disconnect is not an error here: the
 /// guest may have sent the cause, which the caller receives next.
-pub async fn send_job(sender: &mut Sender, job: &Job) -> Result<(), GuestError> {
+pub(crate) async fn send_job(sender: &mut Sender, job: &Job) -> Result<(), GuestError> {
     match send_messages(sender, job).await {
         Ok(()) | Err(DeliveryError::Send(SendFailure::Disconnected)) => Ok(()),
         Err(DeliveryError::Send(SendFailure::Frame(error))) => {
@@ -116,7 +116,7 @@ fn run_request(job: &Job) -> RunRequest<'_> {
 }
 
 /// The size of all files and standard input.
-pub fn input_bytes(job: &Job) -> u64 {
+pub(crate) fn input_bytes(job: &Job) -> u64 {
     let files: u64 = job.files.iter().map(|file| file.bytes.len() as u64).sum();
     let streamed: u64 = job.streamed.iter().map(|file| file.size).sum();
     files + streamed + job.stdin.as_ref().map_or(0, |stdin| stdin.len() as u64)

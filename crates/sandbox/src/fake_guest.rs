@@ -22,7 +22,7 @@ use crate::job::{Job, JobFile, OutputLimits, Sink, SinkError, StreamMode};
 use crate::launcher::Shape;
 use crate::outcome::RunReport;
 
-pub const SHAPE: Shape = Shape {
+pub(crate) const SHAPE: Shape = Shape {
     language: Language::Bash,
     image: None,
     memory_bytes: 0,
@@ -33,7 +33,7 @@ pub const SHAPE: Shape = Shape {
 };
 
 /// A handle without a sandbox that counts kills.
-pub struct FakeHandle {
+pub(crate) struct FakeHandle {
     pub kills: Arc<AtomicUsize>,
     pub counters: Counters,
 }
@@ -54,10 +54,10 @@ impl GuestHandle for FakeHandle {
 }
 
 /// The guest's side of the stream.
-pub struct FakeGuest(pub DuplexStream);
+pub(crate) struct FakeGuest(pub DuplexStream);
 
 impl FakeGuest {
-    pub async fn send(&mut self, message: &FromGuest<'_>) {
+    pub(crate) async fn send(&mut self, message: &FromGuest<'_>) {
         let mut bytes = Vec::new();
         frame::encode(message, MAX_FROM_GUEST, &mut bytes).expect("it fits");
         // Fails when the host has disconnected.
@@ -65,7 +65,7 @@ impl FakeGuest {
     }
 
     /// The next message, as text; `None` when the host has disconnected.
-    pub async fn receive(&mut self) -> Option<String> {
+    pub(crate) async fn receive(&mut self) -> Option<String> {
         let mut header = [0; 4];
         self.0.read_exact(&mut header).await.ok()?;
         let mut body = vec![0; u32::from_le_bytes(header) as usize];
@@ -76,16 +76,16 @@ impl FakeGuest {
         ))
     }
 
-    pub async fn receive_until_run(&mut self) {
+    pub(crate) async fn receive_until_run(&mut self) {
         while self.receive().await.is_some_and(|message| !message.starts_with("Run")) {}
     }
 
-    pub async fn start(&mut self) {
+    pub(crate) async fn start(&mut self) {
         self.receive_until_run().await;
         self.send(&FromGuest::Started).await;
     }
 
-    pub async fn exit(&mut self, status: ExitStatus) {
+    pub(crate) async fn exit(&mut self, status: ExitStatus) {
         self.send(&FromGuest::Exit(ExitReport {
             status,
             disk_full: false,
@@ -96,13 +96,13 @@ impl FakeGuest {
     }
 
     /// Reads messages until the host disconnects.
-    pub async fn idle(mut self) {
+    pub(crate) async fn idle(mut self) {
         while self.receive().await.is_some() {}
     }
 }
 
 #[derive(Default)]
-pub struct RecordingSink {
+pub(crate) struct RecordingSink {
     pub logs: Vec<u8>,
     pub files: BTreeMap<String, Vec<u8>>,
     pub open: Option<String>,
@@ -132,7 +132,7 @@ impl Sink for RecordingSink {
     }
 }
 
-pub fn job() -> Job {
+pub(crate) fn job() -> Job {
     Job {
         files: vec![JobFile {
             path: "/sandbox/a".into(),
@@ -157,14 +157,14 @@ pub fn job() -> Job {
 }
 
 /// The results of a run with a fake guest.
-pub struct FakeRun {
+pub(crate) struct FakeRun {
     pub ran: Result<RunReport, GuestError>,
     pub sink: RecordingSink,
     pub kills: usize,
 }
 
 /// Runs a job on a guest that is ready and then behaves as `script` does.
-pub async fn run<F: Future<Output = ()>>(
+pub(crate) async fn run<F: Future<Output = ()>>(
     job: Job,
     counters: Counters,
     script: impl FnOnce(FakeGuest) -> F,
@@ -172,7 +172,7 @@ pub async fn run<F: Future<Output = ()>>(
     run_with(job, counters, CancellationToken::new(), RecordingSink::default(), script).await
 }
 
-pub async fn run_with<F: Future<Output = ()>>(
+pub(crate) async fn run_with<F: Future<Output = ()>>(
     job: Job,
     counters: Counters,
     stop: CancellationToken,
@@ -192,7 +192,7 @@ pub async fn run_with<F: Future<Output = ()>>(
     FakeRun { ran, sink, kills: kills.load(Ordering::SeqCst) }
 }
 
-pub fn ready() -> FromGuest<'static> {
+pub(crate) fn ready() -> FromGuest<'static> {
     FromGuest::Ready(Measurements {
         uid: 1000,
         gid: 1000,
@@ -213,7 +213,7 @@ pub fn ready() -> FromGuest<'static> {
     })
 }
 
-pub fn no_isolation(_: &Measurements<'_>) -> Isolation {
+pub(crate) fn no_isolation(_: &Measurements<'_>) -> Isolation {
     Isolation {
         backend: "fake",
         runtime: None,
@@ -223,6 +223,6 @@ pub fn no_isolation(_: &Measurements<'_>) -> Isolation {
     }
 }
 
-pub const NONE: Counters =
+pub(crate) const NONE: Counters =
     Counters { cpu_micros: 2000, peak_memory_bytes: 3, oom_kills: 0, forks_refused: 0 };
-pub const OOM: Counters = Counters { oom_kills: 1, ..NONE };
+pub(crate) const OOM: Counters = Counters { oom_kills: 1, ..NONE };

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 
 /// The static program, built by `build.rs`.
-pub static GUEST_BINARY: &[u8] = include_bytes!(env!("SKILLBOX_GUEST"));
+pub(crate) static GUEST_BINARY: &[u8] = include_bytes!(env!("SKILLBOX_GUEST"));
 
 /// A memfd with the program. It is sealed, so that no process can modify it, not even one that
 /// escaped from a sandbox.
-pub fn open_sealed() -> io::Result<OwnedFd> {
+pub(crate) fn open_sealed() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("skillbox-guest", flags | MemfdFlags::EXEC)
         // Kernels before 6.3 do not support the flag; there every memfd is executable.

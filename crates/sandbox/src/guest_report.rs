@@ -9,7 +9,7 @@ use crate::outcome::SkippedFile;
 
 /// Everything a guest reported, whether or not it came to the end of the protocol.
 #[derive(Debug, Default)]
-pub struct GuestReport {
+pub(crate) struct GuestReport {
     pub started: bool,
     /// The job does not fit into the sandbox's file system.
     pub job_too_large: bool,
@@ -26,7 +26,7 @@ pub struct GuestReport {
 
 /// The effect of a message, for the supervisor to act on.
 #[derive(Debug, PartialEq, Eq)]
-pub enum GuestEvent<'a> {
+pub(crate) enum GuestEvent<'a> {
     /// Stored in the report; there is nothing else to do.
     Recorded,
     Started,
@@ -58,20 +58,20 @@ pub enum GuestEvent<'a> {
 
 /// The paths of the files received so far.
 #[derive(Default)]
-pub struct ReceivedPaths(BTreeSet<String>);
+pub(crate) struct ReceivedPaths(BTreeSet<String>);
 
 impl ReceivedPaths {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub fn insert(&mut self, path: &str) {
+    pub(crate) fn insert(&mut self, path: &str) {
         self.0.insert(path.to_owned());
     }
 
     /// Whether this path equals a received path, or one of the two is a directory of the other. A
     /// client that extracts the files must not overwrite one with another.
-    pub fn clashes(&self, path: &str) -> bool {
+    pub(crate) fn clashes(&self, path: &str) -> bool {
         let parent_is_file = path.match_indices('/').any(|(end, _)| self.0.contains(&path[..end]));
         let below = format!("{path}/");
         let is_parent =

@@ -6,13 +6,13 @@ use guest::protocol::paths;
 use crate::launcher::Shape;
 
 /// The directories that a script can write to.
-pub const WRITABLE: [&str; 5] =
+pub(crate) const WRITABLE: [&str; 5] =
     [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE, paths::TMP, "/dev/shm"];
 
 /// The parts of `/proc` that describe the host and not the sandbox: devices, kernel, paths and the
 /// boot id.
 #[rustfmt::skip] // With one path per line it would fill a page.
-pub const MASKED: &[&str] = &[
+pub(crate) const MASKED: &[&str] = &[
     "/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/bus", "/proc/cgroups", "/proc/cmdline",
     "/proc/config.gz", "/proc/consoles", "/proc/devices", "/proc/diskstats", "/proc/driver",
     "/proc/fb", "/proc/fs", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/irq",
@@ -24,7 +24,7 @@ pub const MASKED: &[&str] = &[
 ];
 
 /// Paths that are masked in addition where the guest has another way to count record locks.
-pub const MASKED_NATIVELY: &[&str] = &["/proc/locks"];
+pub(crate) const MASKED_NATIVELY: &[&str] = &["/proc/locks"];
 
 const MAX_OPEN_FILES: u64 = 1024;
 const MAX_STACK_BYTES: u64 = 8 << 20;
@@ -32,7 +32,7 @@ const MAX_LOCKED_BYTES: u64 = 64 << 10;
 
 /// The limits per process. Memory and the number of processes are limited by a cgroup, which counts
 /// the sum of all processes.
-pub fn rlimits(shape: &Shape) -> Vec<(Rlimit, u64)> {
+pub(crate) fn rlimits(shape: &Shape) -> Vec<(Rlimit, u64)> {
     vec![
         // Not 0, which would still start the host's core dump handler. See
         // `seccomp::FIXED_RLIMIT`.
@@ -49,7 +49,7 @@ pub fn rlimits(shape: &Shape) -> Vec<(Rlimit, u64)> {
 }
 
 /// The Landlock rules, as a second layer behind the mounts.
-pub fn landlock() -> LandlockRules {
+pub(crate) fn landlock() -> LandlockRules {
     LandlockRules {
         read_and_execute: vec!["/".to_owned()],
         // The other devices are read-only: the guest detects Landlock by a denied write to

@@ -20,7 +20,7 @@ use crate::outcome::SkippedFile;
 const MAX_SKIPPED: usize = 128;
 
 /// The state after the messages received so far.
-pub struct ProtocolState {
+pub(crate) struct ProtocolState {
     streams: StreamMode,
     output_limits: OutputLimits,
     phase: Phase,
@@ -50,10 +50,10 @@ enum PendingChunks {
 }
 
 /// A description of the violated rule.
-pub type ProtocolViolation = &'static str;
+pub(crate) type ProtocolViolation = &'static str;
 
 impl ProtocolState {
-    pub fn new(streams: StreamMode, output_limits: OutputLimits) -> Self {
+    pub(crate) fn new(streams: StreamMode, output_limits: OutputLimits) -> Self {
         ProtocolState {
             streams,
             output_limits,
@@ -69,7 +69,7 @@ impl ProtocolState {
     }
 
     /// Checks one message and returns its effect.
-    pub fn receive<'a>(
+    pub(crate) fn receive<'a>(
         &mut self,
         message: FromGuest<'a>,
     ) -> Result<GuestEvent<'a>, ProtocolViolation> {
@@ -124,7 +124,7 @@ impl ProtocolState {
     }
 
     /// The final report. An incomplete output document counts as missing.
-    pub fn finish(mut self) -> GuestReport {
+    pub(crate) fn finish(mut self) -> GuestReport {
         if self.output_seen
             && !self.report.output_too_large
             && !matches!(self.pending, PendingChunks::Output { .. })

@@ -42,7 +42,7 @@ const GUEST_PROTECTED_CALLS: [i64; 6] = [
 ];
 
 /// The filter of a native sandbox.
-pub fn program(network: SandboxNetwork) -> Vec<u8> {
+pub(crate) fn program(network: SandboxNetwork) -> Vec<u8> {
     static PROGRAM: LazyLock<Vec<u8>> =
         LazyLock::new(|| assembler::bytes(&program::allowed_calls(&SOCKET_FAMILIES)));
     match network {
@@ -53,7 +53,7 @@ pub fn program(network: SandboxNetwork) -> Vec<u8> {
 
 /// The filter for a network namespace with external access that cannot be removed (a pod's): no
 /// internet socket can be created.
-pub fn program_without_network() -> Vec<u8> {
+pub(crate) fn program_without_network() -> Vec<u8> {
     static PROGRAM: LazyLock<Vec<u8>> =
         LazyLock::new(|| assembler::bytes(&program::allowed_calls(&FAMILIES_WITHOUT_NETWORK)));
     PROGRAM.clone()
@@ -61,17 +61,17 @@ pub fn program_without_network() -> Vec<u8> {
 
 /// The filter without argument checks, for tests that show the effect of those arguments.
 #[cfg(feature = "weakened")]
-pub fn program_with_any_arguments() -> Vec<u8> {
+pub(crate) fn program_with_any_arguments() -> Vec<u8> {
     assembler::bytes(&program::allowed_numbers())
 }
 
 /// The notify filter, which suspends connect and record lock calls until the guest has inspected
 /// them. It denies nothing.
-pub fn notify_filter() -> Vec<u8> {
+pub(crate) fn notify_filter() -> Vec<u8> {
     assembler::bytes(&program::notify_calls())
 }
 
 /// The filter that rejects record locks, for where the guest cannot count them.
-pub fn no_lock_filter() -> Vec<u8> {
+pub(crate) fn no_lock_filter() -> Vec<u8> {
     assembler::bytes(&program::no_lock_filter())
 }

@@ -35,7 +35,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The supervision of one run, from its first byte to its last.
-pub struct Supervisor<'a> {
+pub(crate) struct Supervisor<'a> {
     receiver: &'a mut Receiver,
     sender: &'a mut Sender,
     job: &'a Job,
@@ -52,7 +52,7 @@ pub struct Supervisor<'a> {
 }
 
 /// The result of a supervised run.
-pub struct SupervisedRun {
+pub(crate) struct SupervisedRun {
     pub stop_reason: StopReason,
     pub report: GuestReport,
     /// From the first byte of the job to the start of the process.
@@ -77,7 +77,7 @@ enum Flow {
 }
 
 impl<'a> Supervisor<'a> {
-    pub fn new(
+    pub(crate) fn new(
         (receiver, sender): (&'a mut Receiver, &'a mut Sender),
         job: &'a Job,
         stop: &'a CancellationToken,
@@ -100,7 +100,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Runs until the guest is done, disconnects, or a deadline ends the wait for it.
-    pub async fn run(mut self) -> Result<SupervisedRun, GuestError> {
+    pub(crate) async fn run(mut self) -> Result<SupervisedRun, GuestError> {
         let mut flow = self.send_job().await?;
         while flow == Flow::Continue {
             let wake = self.wait().await?;

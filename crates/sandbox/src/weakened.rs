@@ -20,7 +20,7 @@ pub enum Defence {
 /// A BPF program of one instruction, which allows all calls.
 const ALLOW_ALL: [u8; 8] = [libc::BPF_RET as u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
 
-pub fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
+pub(crate) fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
     match without {
         Defence::CountedMemory => {
             plan.notify_filter.clear();
@@ -41,7 +41,7 @@ pub fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
 }
 
 /// The same in a container, where the engine provides `/proc` and another filter.
-pub fn confine(mut confine: Confinement, without: Option<Defence>) -> Confinement {
+pub(crate) fn confine(mut confine: Confinement, without: Option<Defence>) -> Confinement {
     match without {
         Some(Defence::CountedMemory) => {
             confine.notify_filter.clear();

@@ -15,19 +15,19 @@ const MIN_READ_BYTES: usize = 8 * 1024;
 /// The approximate size of one write while sending a job.
 const WRITE_BUFFER_BYTES: usize = 128 * 1024;
 
-pub trait Duplex: AsyncRead + AsyncWrite + Send {}
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send {}
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 
 type BoxedDuplex = Pin<Box<dyn Duplex>>;
 
 /// Both halves of the stream to one guest.
-pub fn split(stream: impl Duplex + 'static) -> (Receiver, Sender) {
+pub(crate) fn split(stream: impl Duplex + 'static) -> (Receiver, Sender) {
     let (read, write) = tokio::io::split(Box::pin(stream) as BoxedDuplex);
     (Receiver { read, buffer: BytesMut::new(), consumed: 0 }, Sender { write, buffer: Vec::new() })
 }
 
 /// Reads frames. Buffers at most one frame plus what a read returned beyond it.
-pub struct Receiver {
+pub(crate) struct Receiver {
     read: ReadHalf<BoxedDuplex>,
     buffer: BytesMut,
     /// The length of the last decoded frame, which is still at the front of the buffer because its
@@ -36,12 +36,12 @@ pub struct Receiver {
 }
 
 /// Proof that a whole frame is in the buffer; its value is the length of the body.
-pub struct FrameReady(usize);
+pub(crate) struct FrameReady(usize);
 
 impl Receiver {
     /// Waits for a whole frame; `None` when the stream ended, failed, or broke off inside of a
     /// frame. Cancel-safe: no byte is lost when the future is dropped.
-    pub async fn next(&mut self) -> Result<Option<FrameReady>, FrameError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<FrameReady>, FrameError> {
         self.buffer.advance(std::mem::take(&mut self.consumed));
         loop {
             let needed = match self.buffer.first_chunk::<HEADER>() {
@@ -64,20 +64,23 @@ impl Receiver {
     }
 
     /// Decodes the frame that `next` returned.
-    pub fn message(&mut self, FrameReady(length): FrameReady) -> Result<FromGuest<'_>, FrameError> {
+    pub(crate) fn message(
+        &mut self,
+        FrameReady(length): FrameReady,
+    ) -> Result<FromGuest<'_>, FrameError> {
         self.consumed = HEADER + length;
         frame::decode(&self.buffer[HEADER..HEADER + length])
     }
 }
 
 /// Writes frames, combined into large writes.
-pub struct Sender {
+pub(crate) struct Sender {
     write: WriteHalf<BoxedDuplex>,
     buffer: Vec<u8>,
 }
 
 /// Why a message could not be sent.
-pub enum SendFailure {
+pub(crate) enum SendFailure {
     /// The message is too long for a frame.
     Frame(FrameError),
     /// The guest has disconnected.
@@ -86,13 +89,13 @@ pub enum SendFailure {
 
 impl Sender {
     /// Buffers a message, and writes the buffer when it is full.
-    pub async fn send(&mut self, message: &ToGuest<'_>) -> Result<(), SendFailure> {
+    pub(crate) async fn send(&mut self, message: &ToGuest<'_>) -> Result<(), SendFailure> {
         frame::encode(message, MAX_TO_GUEST, &mut self.buffer).map_err(SendFailure::Frame)?;
         if self.buffer.len() >= WRITE_BUFFER_BYTES { self.flush().await } else { Ok(()) }
     }
 
     /// Writes the buffer and frees it: after a job, only a stop request may follow.
-    pub async fn finish(&mut self) -> Result<(), SendFailure> {
+    pub(crate) async fn finish(&mut self) -> Result<(), SendFailure> {
         self.flush().await?;
         self.buffer = Vec::new();
         Ok(())

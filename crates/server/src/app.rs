@@ -19,7 +19,7 @@ use crate::routes::readiness::ReadyCache;
 use crate::webhooks::WebhookSigner;
 
 /// The parts of a running server. Handlers receive it as `State<SharedApp>`.
-pub struct App {
+pub(crate) struct App {
     /// Metadata: tenants, keys, skills, executions, audit.
     pub store: Store,
     /// Skill archives and artifacts.
@@ -60,11 +60,11 @@ pub struct App {
     pub public_url: Option<String>,
 }
 
-pub type SharedApp = Arc<App>;
+pub(crate) type SharedApp = Arc<App>;
 
 /// Limits on the size and duration of requests.
 #[derive(Clone, Copy)]
-pub struct RequestLimits {
+pub(crate) struct RequestLimits {
     pub body_bytes: usize,
     pub skill_bytes: usize,
     pub file_bytes: u64,

@@ -16,7 +16,7 @@ use crate::error::ApiError;
 pub const AUDIT_HEAD_KIND: &str = "skillbox audit head 1";
 
 /// The caller as the actor of a change, in the tenant that it acts in.
-pub fn actor(caller: &Caller) -> Actor {
+pub(crate) fn actor(caller: &Caller) -> Actor {
     Actor {
         tenant: caller.tenant.clone(),
         key: caller.identity.key_id(),
@@ -27,7 +27,7 @@ pub fn actor(caller: &Caller) -> Actor {
 
 /// Adds an entry for an event without a change in the database. Entries for changes are written by
 /// the store, in the transaction of the change.
-pub async fn record(
+pub(crate) async fn record(
     app: &App,
     caller: &Caller,
     action: &str,
@@ -39,7 +39,7 @@ pub async fn record(
 }
 
 /// Signs heads with the key that signs receipts.
-pub struct ReceiptHeadSigner {
+pub(crate) struct ReceiptHeadSigner {
     key: Arc<SecretKey>,
     /// The public keys of earlier generations, and of later ones: while servers are replaced, some
     /// already sign with the next key.
@@ -47,7 +47,7 @@ pub struct ReceiptHeadSigner {
 }
 
 impl ReceiptHeadSigner {
-    pub fn new(key: Arc<SecretKey>, accepted: Vec<PublicKey>) -> ReceiptHeadSigner {
+    pub(crate) fn new(key: Arc<SecretKey>, accepted: Vec<PublicKey>) -> ReceiptHeadSigner {
         ReceiptHeadSigner { key, accepted }
     }
 }

@@ -10,16 +10,16 @@ mod failures;
 mod identity;
 mod jwks;
 mod keyring;
-pub mod token_bucket;
+pub(crate) mod token_bucket;
 mod tokens;
 mod watcher;
 
-pub use allowed::{Admin, Allowed, Execute, Operate, Publish, Read};
-pub use failures::AuthFailures;
-pub use identity::Identity;
-pub use keyring::{Keyring, check_key_string, display_prefix, new_key};
-pub use tokens::{TokenConfigError, TokenVerifier};
-pub use watcher::MetricsReader;
+pub(crate) use allowed::{Admin, Allowed, Execute, Operate, Publish, Read};
+pub(crate) use failures::AuthFailures;
+pub(crate) use identity::Identity;
+pub(crate) use keyring::{Keyring, check_key_string, display_prefix, new_key};
+pub(crate) use tokens::{TokenConfigError, TokenVerifier};
+pub(crate) use watcher::MetricsReader;
 
 use std::sync::atomic::Ordering;
 
@@ -35,7 +35,7 @@ use crate::http::request_id::RequestId;
 
 /// An authenticated caller.
 #[derive(Clone)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// The tenant of the request: the identity's own, or the one that a service key names.
     pub tenant: TenantId,
     pub identity: Identity,
@@ -44,12 +44,12 @@ pub struct Caller {
 
 impl Caller {
     /// Whether the key's restrictions allow this skill.
-    pub fn may_use(&self, skill: &str) -> bool {
+    pub(crate) fn may_use(&self, skill: &str) -> bool {
         self.identity.skills().is_none_or(|skills| skills.iter().any(|name| name == skill))
     }
 
     /// The caller in the runner's terms.
-    pub fn to_runner_caller(&self) -> runner::Caller {
+    pub(crate) fn to_runner_caller(&self) -> runner::Caller {
         runner::Caller {
             tenant: self.tenant.clone(),
             key_id: self.identity.key_id(),

@@ -17,11 +17,11 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub use slug::Slug;
-pub use text::quoted;
+pub(crate) use text::quoted;
 
 /// The body of every error.
 #[derive(Serialize, ToSchema)]
-pub struct ErrorBody {
+pub(crate) struct ErrorBody {
     pub error: Slug,
     /// One sentence for people.
     pub message: String,
@@ -31,7 +31,7 @@ pub struct ErrorBody {
 
 /// A failed request.
 #[derive(Debug)]
-pub struct ApiError {
+pub(crate) struct ApiError {
     slug: Slug,
     message: String,
     /// Boxed, as is the cause: most errors have neither, and every handler returns this type.
@@ -43,26 +43,26 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    pub fn new(slug: Slug, message: impl Into<String>) -> ApiError {
+    pub(crate) fn new(slug: Slug, message: impl Into<String>) -> ApiError {
         ApiError { slug, message: message.into(), details: None, retry_after_s: None, cause: None }
     }
 
-    pub fn bad_request(message: impl Into<String>) -> ApiError {
+    pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
         ApiError::new(Slug::BadRequest, message)
     }
 
-    pub fn forbidden(message: impl Into<String>) -> ApiError {
+    pub(crate) fn forbidden(message: impl Into<String>) -> ApiError {
         ApiError::new(Slug::Forbidden, message)
     }
 
     /// `Skill "nope" not found.`, with the name as the client sent it: the response must not depend
     /// on whether the object is missing or belongs to another tenant.
-    pub fn not_found(object: &str, name: &str) -> ApiError {
+    pub(crate) fn not_found(object: &str, name: &str) -> ApiError {
         ApiError::new(Slug::NotFound, format!("{object} {} not found.", quoted(name)))
     }
 
     /// A failure of the server. The cause is logged; the caller gets only the request id.
-    pub fn internal(cause: impl std::fmt::Display) -> ApiError {
+    pub(crate) fn internal(cause: impl std::fmt::Display) -> ApiError {
         let message = "The server failed. Search its log for the request id.";
         ApiError { cause: Some(cause.to_string().into()), ..ApiError::new(Slug::Internal, message) }
     }
@@ -74,25 +74,25 @@ impl ApiError {
             .with_retry_after(1)
     }
 
-    pub fn with_details(self, details: Value) -> ApiError {
+    pub(crate) fn with_details(self, details: Value) -> ApiError {
         ApiError { details: Some(Box::new(details)), ..self }
     }
 
-    pub fn with_retry_after(self, retry_after_s: u64) -> ApiError {
+    pub(crate) fn with_retry_after(self, retry_after_s: u64) -> ApiError {
         ApiError { retry_after_s: Some(retry_after_s.max(1)), ..self }
     }
 
-    pub fn slug(&self) -> Slug {
+    pub(crate) fn slug(&self) -> Slug {
         self.slug
     }
 
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
     /// The slug and the message, for a caller that gets no HTTP response. Logs the cause, as making
     /// a response does.
-    pub fn into_logged_parts(self) -> (Slug, String) {
+    pub(crate) fn into_logged_parts(self) -> (Slug, String) {
         self.log_cause();
         (self.slug, self.message)
     }
@@ -125,7 +125,7 @@ impl IntoResponse for ApiError {
 }
 
 /// An error with all its sources, for the log.
-pub fn error_chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

@@ -3,17 +3,17 @@
 //!
 //! Nothing here knows a resource: handlers in `routes` combine these parts.
 
-pub mod body;
-pub mod download;
-pub mod extract;
-pub mod links;
-pub mod listen;
-pub mod loopback;
-pub mod middleware;
-pub mod origin;
-pub mod paging;
-pub mod peer;
-pub mod permit_body;
-pub mod rejected_body;
-pub mod request_id;
-pub mod timestamp;
+pub(crate) mod body;
+pub(crate) mod download;
+pub(crate) mod extract;
+pub(crate) mod links;
+pub(crate) mod listen;
+pub(crate) mod loopback;
+pub(crate) mod middleware;
+pub(crate) mod origin;
+pub(crate) mod paging;
+pub(crate) mod peer;
+pub(crate) mod permit_body;
+pub(crate) mod rejected_body;
+pub(crate) mod request_id;
+pub(crate) mod timestamp;

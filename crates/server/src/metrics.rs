@@ -16,14 +16,14 @@ use tokio::sync::Mutex;
 
 use crate::http::listen::ConnectionMeter;
 use page::MetricsPage;
-pub use requests::{RequestCounts, count};
+pub(crate) use requests::{RequestCounts, count};
 
 /// The queue is counted at most once in this time, whatever the number of requests.
 const LOAD_CACHE_TTL: Duration = Duration::from_secs(2);
 const LOAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The counters that no other part of the server keeps.
-pub struct Metrics {
+pub(crate) struct Metrics {
     /// The bearer token for `/metrics`; it grants nothing else.
     pub token: Option<String>,
     pub requests: RequestCounts,
@@ -36,7 +36,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn new(token: Option<String>) -> Metrics {
+    pub(crate) fn new(token: Option<String>) -> Metrics {
         Metrics {
             token,
             requests: RequestCounts::default(),
@@ -48,7 +48,7 @@ impl Metrics {
     }
 
     /// Everything, in the text format of Prometheus.
-    pub async fn page(&self, store: &Store, memory: &Budget, runner: &Runner) -> String {
+    pub(crate) async fn page(&self, store: &Store, memory: &Budget, runner: &Runner) -> String {
         let mut page = MetricsPage::default();
         page.family("skillbox_build_info", "gauge", "The version of this program.");
         page.sample("skillbox_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);

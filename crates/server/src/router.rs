@@ -20,7 +20,7 @@ use crate::routes::{
 };
 
 /// The documented routes.
-pub fn documented() -> OpenApiRouter<SharedApp> {
+pub(crate) fn documented() -> OpenApiRouter<SharedApp> {
     OpenApiRouter::with_openapi(openapi::head())
         .routes(routes!(health::health))
         .routes(routes!(health::ready))
@@ -67,7 +67,7 @@ pub fn documented() -> OpenApiRouter<SharedApp> {
 }
 
 /// The routes of a process with this role.
-pub fn build(app: SharedApp, role: Role) -> Router {
+pub(crate) fn build(app: SharedApp, role: Role) -> Router {
     let routes = match role {
         Role::All | Role::Api => service(),
         // A worker has no callers: only probes and Prometheus connect to it.
@@ -90,7 +90,7 @@ fn service() -> Router<SharedApp> {
 }
 
 /// The layers around every route. A request passes them from the last one added to the first.
-pub fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
+pub(crate) fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
     routes
         .fallback(middleware::unknown_route)
         .method_not_allowed_fallback(middleware::wrong_method)

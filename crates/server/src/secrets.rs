@@ -1,7 +1,7 @@
 //! Keys derived from the one secret of the installation, one key for each purpose, so that a key for
 //! one purpose is useless for another.
 
-pub mod receipt_keys;
+pub(crate) mod receipt_keys;
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
@@ -9,31 +9,31 @@ use sha2::{Digest, Sha256};
 
 /// The 32 random bytes in the data directory, or the SHA-256 of the secret that the operator set.
 #[derive(Clone)]
-pub struct Secret([u8; 32]);
+pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
-    pub fn new(bytes: [u8; 32]) -> Secret {
+    pub(crate) fn new(bytes: [u8; 32]) -> Secret {
         Secret(bytes)
     }
 
     /// The secret that an operator set.
-    pub fn from_text(text: &str) -> Secret {
+    pub(crate) fn from_text(text: &str) -> Secret {
         Secret(Sha256::digest(text).into())
     }
 
     /// Distinguishes secrets without revealing them.
-    pub fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         HEXLOWER.encode(&self.derive("fingerprint"))
     }
 
     /// The key for one purpose.
-    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+    pub(crate) fn derive(&self, purpose: &str) -> [u8; 32] {
         mac(&self.0, &[b"skillbox ", purpose.as_bytes()])
     }
 }
 
 /// HMAC-SHA256 over the concatenated parts.
-pub fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+pub(crate) fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     for part in parts {
         mac.update(part);

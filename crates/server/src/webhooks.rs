@@ -10,8 +10,8 @@ mod message;
 mod resolver;
 mod target;
 
-pub use message::WebhookSigner;
-pub use target::WebhookUrl;
+pub(crate) use message::WebhookSigner;
+pub(crate) use target::WebhookUrl;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,7 +22,7 @@ use crate::startup::serve::ServeError;
 use deliver::{Deliverer, deliver_until};
 
 /// The delivery task of this process.
-pub struct WebhookDelivery {
+pub(crate) struct WebhookDelivery {
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -30,7 +30,7 @@ pub struct WebhookDelivery {
 impl WebhookDelivery {
     /// Starts the delivery in a process that serves the API. Workers deliver nothing: their network may
     /// have no route to the receivers.
-    pub fn start(config: &Config, app: &App) -> Result<WebhookDelivery, ServeError> {
+    pub(crate) fn start(config: &Config, app: &App) -> Result<WebhookDelivery, ServeError> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         if config.role != Role::Worker {
             let deliverer = Deliverer::new(config, app.store.clone(), app.signatures.clone());
@@ -44,7 +44,7 @@ impl WebhookDelivery {
     }
 
     /// Delivers what is due now, then stops.
-    pub async fn finish(self) {
+    pub(crate) async fn finish(self) {
         self.stop.cancel();
         self.tasks.wait().await;
     }

@@ -47,7 +47,7 @@ macro_rules! postgres {
 
 impl Database {
     /// Runs a read-only query.
-    pub async fn read(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn read(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
             Database::Sqlite { read, .. } => sqlite_rows(sqlite!(sql, fetch_all, read)),
             Database::Postgres(pool) => postgres_rows(postgres!(sql, fetch_all, pool)),
@@ -55,12 +55,12 @@ impl Database {
     }
 
     /// Runs a read-only query that returns at most one row.
-    pub async fn read_one(&self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
+    pub(crate) async fn read_one(&self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
         Ok(self.read(sql).await?.pop())
     }
 
     /// Runs one statement as its own transaction; returns the number of changed rows.
-    pub async fn write(&self, sql: Sql<'_>) -> Result<u64, StoreError> {
+    pub(crate) async fn write(&self, sql: Sql<'_>) -> Result<u64, StoreError> {
         Ok(match self {
             Database::Sqlite { write, .. } => sqlite!(sql, execute, write).rows_affected(),
             Database::Postgres(pool) => postgres!(sql, execute, pool).rows_affected(),
@@ -68,7 +68,7 @@ impl Database {
     }
 
     /// Runs one statement as its own transaction; returns the rows of its RETURNING clause.
-    pub async fn write_returning(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn write_returning(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
             // All rows are fetched, because SQLite commits only when a statement has been stepped
             // to its end.
@@ -77,7 +77,7 @@ impl Database {
         })
     }
 
-    pub async fn begin(&self) -> Result<Tx, StoreError> {
+    pub(crate) async fn begin(&self) -> Result<Tx, StoreError> {
         Ok(match self {
             // A plain BEGIN takes the write lock at the first write. If another process wrote
             // since the first read, SQLite fails at once with SQLITE_BUSY, without waiting.
@@ -90,7 +90,7 @@ impl Database {
 
     /// The end of a SELECT that picks rows to change. On Postgres it locks them and skips rows that
     /// another transaction has locked; SQLite has one writer and needs nothing.
-    pub fn skip_locked(&self) -> &'static str {
+    pub(crate) fn skip_locked(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "",
             Database::Postgres(_) => " FOR UPDATE SKIP LOCKED",
@@ -98,7 +98,7 @@ impl Database {
     }
 
     /// The end of a SELECT of a row that this transaction is about to change.
-    pub fn for_update(&self) -> &'static str {
+    pub(crate) fn for_update(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "",
             // No key column changes, so the weaker lock is enough. It does not conflict with the
@@ -110,7 +110,7 @@ impl Database {
 
     /// The end of a RETURNING clause in a transaction whose commit need not wait for the disk. The
     /// WAL is sequential: when a later commit is flushed, this one is too.
-    pub fn without_flush(&self) -> &'static str {
+    pub(crate) fn without_flush(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "",
             Database::Postgres(_) => ", set_config('synchronous_commit', 'off', TRUE) AS flushed",
@@ -120,7 +120,7 @@ impl Database {
     /// SQL for the current time of the database's clock, in microseconds since 1970. All processes
     /// share this clock. Leases are granted and expire by it, so that a process whose own clock is
     /// wrong neither loses its executions nor takes those of others.
-    pub fn clock(&self) -> &'static str {
+    pub(crate) fn clock(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
             Database::Postgres(_) => {
@@ -129,7 +129,7 @@ impl Database {
         }
     }
 
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         match self {
             Database::Sqlite { read, write } => {
                 // The writer is closed last: the last connection to close checkpoints the WAL into
@@ -143,7 +143,7 @@ impl Database {
 }
 
 impl Tx {
-    pub async fn write(&mut self, sql: Sql<'_>) -> Result<u64, StoreError> {
+    pub(crate) async fn write(&mut self, sql: Sql<'_>) -> Result<u64, StoreError> {
         Ok(match self {
             Tx::Sqlite(tx) => sqlite!(sql, execute, &mut **tx).rows_affected(),
             Tx::Postgres(tx) => postgres!(sql, execute, &mut **tx).rows_affected(),
@@ -151,7 +151,7 @@ impl Tx {
     }
 
     /// Runs a query, or a statement with a RETURNING clause.
-    pub async fn query(&mut self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn query(&mut self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
             Tx::Sqlite(tx) => sqlite_rows(sqlite!(sql, fetch_all, &mut **tx)),
             Tx::Postgres(tx) => postgres_rows(postgres!(sql, fetch_all, &mut **tx)),
@@ -159,11 +159,11 @@ impl Tx {
     }
 
     /// Runs a query or statement that returns at most one row.
-    pub async fn query_one(&mut self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
+    pub(crate) async fn query_one(&mut self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
         Ok(self.query(sql).await?.pop())
     }
 
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.commit().await?,
             Tx::Postgres(tx) => tx.commit().await?,

@@ -13,7 +13,7 @@ pub(crate) struct ManifestFields {
 }
 
 impl ManifestFields {
-    pub fn from_manifest(manifest: &Value) -> ManifestFields {
+    pub(crate) fn from_manifest(manifest: &Value) -> ManifestFields {
         let schema = manifest.get("input_schema").filter(|schema| !schema.is_null()).cloned();
         let is_short =
             |schema: &Value| schema.to_string().len() as u64 <= CallableSkill::SCHEMA_BYTES;
@@ -23,7 +23,7 @@ impl ManifestFields {
         }
     }
 
-    pub fn schema_text(&self) -> Option<String> {
+    pub(crate) fn schema_text(&self) -> Option<String> {
         self.input_schema.as_ref().map(Value::to_string)
     }
 }

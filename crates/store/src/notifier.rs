@@ -45,25 +45,25 @@ impl Drop for ListenerTask {
 }
 
 impl Notifier {
-    pub fn new() -> Notifier {
+    pub(crate) fn new() -> Notifier {
         Notifier { sender: broadcast::Sender::new(CHANNEL_CAPACITY), listener: Arc::default() }
     }
 
     /// Delivers a notification to the subscribers in this process; without any it is dropped.
-    pub fn notify_local(&self, notification: Notification) {
+    pub(crate) fn notify_local(&self, notification: Notification) {
         let _ = self.sender.send(notification);
     }
 
-    pub fn subscribe(&self) -> broadcast::Receiver<Notification> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Notification> {
         self.sender.subscribe()
     }
 
     /// Starts the listener, unless it runs already.
-    pub fn listen_once(&self, options: PgConnectOptions) {
+    pub(crate) fn listen_once(&self, options: PgConnectOptions) {
         self.listener.get_or_init(|| self.spawn_listener(options));
     }
 
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         if let Some(listener) = self.listener.get() {
             listener.0.abort();
         }

@@ -17,7 +17,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// A text, number or boolean; an `Option` where the column may be NULL.
-    pub fn get<'r, T>(&'r self, column: &str) -> Result<T, StoreError>
+    pub(crate) fn get<'r, T>(&'r self, column: &str) -> Result<T, StoreError>
     where
         T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>,
     {
@@ -28,7 +28,7 @@ impl Row {
     }
 
     /// A number that is narrower in Rust than the BIGINT it is stored as.
-    pub fn number<T: TryFrom<i64, Error: Error + Send + Sync + 'static>>(
+    pub(crate) fn number<T: TryFrom<i64, Error: Error + Send + Sync + 'static>>(
         &self,
         column: &str,
     ) -> Result<T, StoreError> {
@@ -36,7 +36,7 @@ impl Row {
     }
 
     /// A number that may be NULL and is narrower in Rust.
-    pub fn number_opt<T: TryFrom<i64, Error: Error + Send + Sync + 'static>>(
+    pub(crate) fn number_opt<T: TryFrom<i64, Error: Error + Send + Sync + 'static>>(
         &self,
         column: &str,
     ) -> Result<Option<T>, StoreError> {
@@ -46,7 +46,7 @@ impl Row {
     }
 
     /// A text that has a stricter type in Rust: an id, a tenant, an enumeration.
-    pub fn parse<T: FromStr<Err: Error + Send + Sync + 'static>>(
+    pub(crate) fn parse<T: FromStr<Err: Error + Send + Sync + 'static>>(
         &self,
         column: &str,
     ) -> Result<T, StoreError> {
@@ -54,7 +54,7 @@ impl Row {
     }
 
     /// A text that may be NULL and has a stricter type in Rust.
-    pub fn parse_opt<T: FromStr<Err: Error + Send + Sync + 'static>>(
+    pub(crate) fn parse_opt<T: FromStr<Err: Error + Send + Sync + 'static>>(
         &self,
         column: &str,
     ) -> Result<Option<T>, StoreError> {
@@ -64,12 +64,15 @@ impl Row {
     }
 
     /// A JSON document.
-    pub fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
+    pub(crate) fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
         serde_json::from_str(self.get(column)?).map_err(|error| corrupt(column, error))
     }
 
     /// A JSON document that may be NULL.
-    pub fn json_opt<T: DeserializeOwned>(&self, column: &str) -> Result<Option<T>, StoreError> {
+    pub(crate) fn json_opt<T: DeserializeOwned>(
+        &self,
+        column: &str,
+    ) -> Result<Option<T>, StoreError> {
         self.get::<Option<&str>>(column)?
             .map(|text| serde_json::from_str(text).map_err(|error| corrupt(column, error)))
             .transpose()

@@ -32,19 +32,19 @@ pub(crate) fn sql<'a>(text: &'static str) -> Sql<'a> {
 
 impl<'a> Sql<'a> {
     /// Adds the value of the next `$n` in the text.
-    pub fn bind(mut self, value: impl Into<Arg<'a>>) -> Self {
+    pub(crate) fn bind(mut self, value: impl Into<Arg<'a>>) -> Self {
         self.args.push(value.into());
         self
     }
 
     /// Appends text.
-    pub fn push(mut self, text: &'static str) -> Self {
+    pub(crate) fn push(mut self, text: &'static str) -> Self {
         self.text.to_mut().push_str(text);
         self
     }
 
     /// Wraps the whole statement in another one.
-    pub fn wrap(mut self, before: &'static str, after: &'static str) -> Self {
+    pub(crate) fn wrap(mut self, before: &'static str, after: &'static str) -> Self {
         let text = self.text.to_mut();
         text.insert_str(0, before);
         text.push_str(after);
@@ -52,7 +52,7 @@ impl<'a> Sql<'a> {
     }
 
     /// Appends text, then a placeholder for `value`.
-    pub fn push_arg(self, text: &'static str, value: impl Into<Arg<'a>>) -> Self {
+    pub(crate) fn push_arg(self, text: &'static str, value: impl Into<Arg<'a>>) -> Self {
         let mut sql = self.push(text).bind(value);
         let placeholder = format!("${}", sql.args.len());
         sql.text.to_mut().push_str(&placeholder);
@@ -60,7 +60,11 @@ impl<'a> Sql<'a> {
     }
 
     /// Appends text and a placeholder if there is a value, nothing otherwise.
-    pub fn push_optional_arg<T: Into<Arg<'a>>>(self, text: &'static str, value: Option<T>) -> Self {
+    pub(crate) fn push_optional_arg<T: Into<Arg<'a>>>(
+        self,
+        text: &'static str,
+        value: Option<T>,
+    ) -> Self {
         match value {
             Some(value) => self.push_arg(text, value),
             None => self,
@@ -68,7 +72,10 @@ impl<'a> Sql<'a> {
     }
 
     /// Appends one tuple per row: `($3, $4), ($5, $6), …`.
-    pub fn push_rows<const N: usize>(self, rows: impl IntoIterator<Item = [Arg<'a>; N]>) -> Self {
+    pub(crate) fn push_rows<const N: usize>(
+        self,
+        rows: impl IntoIterator<Item = [Arg<'a>; N]>,
+    ) -> Self {
         let mut sql = self;
         for (number, row) in rows.into_iter().enumerate() {
             let mut before = if number == 0 { "(" } else { ", (" };
@@ -81,11 +88,11 @@ impl<'a> Sql<'a> {
         sql
     }
 
-    pub fn for_sqlite(self) -> Result<(SqlStr, SqliteArguments), sqlx::Error> {
+    pub(crate) fn for_sqlite(self) -> Result<(SqlStr, SqliteArguments), sqlx::Error> {
         self.encode()
     }
 
-    pub fn for_postgres(self) -> Result<(SqlStr, PgArguments), sqlx::Error> {
+    pub(crate) fn for_postgres(self) -> Result<(SqlStr, PgArguments), sqlx::Error> {
         self.encode()
     }
 

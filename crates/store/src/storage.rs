@@ -149,7 +149,7 @@ pub(crate) struct StorageCheck<'a> {
 impl StorageCheck<'_> {
     /// Fails when the transaction exceeds the quota; the caller must not commit it then. A change
     /// that frees bytes is always allowed, even if the tenant is above its quota.
-    pub async fn verify(&self, tx: &mut Tx) -> Result<(), StoreError> {
+    pub(crate) async fn verify(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let Some(limit_bytes) = self.before.limit_bytes else { return Ok(()) };
         let used_bytes = self.before.used_bytes;
         let after = read_usage(tx, self.tenant, None).await?.used_bytes;

@@ -38,7 +38,7 @@ impl RbacRule {
 
 /// The access that a request needs.
 #[derive(Debug, Clone, Copy)]
-pub struct AccessRequest<'a> {
+pub(crate) struct AccessRequest<'a> {
     pub verb: &'a str,
     pub resource: &'a str,
     pub namespace: &'a str,
@@ -47,23 +47,23 @@ pub struct AccessRequest<'a> {
 
 /// Every user, by token.
 #[derive(Default)]
-pub struct AccessControl(Mutex<HashMap<String, ApiUser>>);
+pub(crate) struct AccessControl(Mutex<HashMap<String, ApiUser>>);
 
 #[derive(Debug, Clone)]
-pub struct ApiUser {
+pub(crate) struct ApiUser {
     pub name: String,
     rules: Vec<RbacRule>,
 }
 
 impl AccessControl {
     /// Adds a user, or replaces its rules.
-    pub fn grant(&self, token: &str, name: &str, rules: Vec<RbacRule>) {
+    pub(crate) fn grant(&self, token: &str, name: &str, rules: Vec<RbacRule>) {
         let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         users.insert(token.to_owned(), ApiUser { name: name.to_owned(), rules });
     }
 
     /// The user of a request.
-    pub fn user(&self, headers: &HeaderMap) -> Result<ApiUser, StatusError> {
+    pub(crate) fn user(&self, headers: &HeaderMap) -> Result<ApiUser, StatusError> {
         let header =
             headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let token = header.strip_prefix("Bearer ").ok_or_else(StatusError::unauthorized)?;
@@ -72,7 +72,7 @@ impl AccessControl {
     }
 
     /// The user of a request, if it has the required access.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         headers: &HeaderMap,
         wanted: &AccessRequest<'_>,
@@ -88,7 +88,7 @@ impl AccessControl {
 }
 
 impl ApiUser {
-    pub fn may(&self, wanted: &AccessRequest<'_>) -> bool {
+    pub(crate) fn may(&self, wanted: &AccessRequest<'_>) -> bool {
         self.rules.iter().any(|rule| rule.allows(wanted))
     }
 }

@@ -9,12 +9,12 @@ use k8s_openapi::jiff::Timestamp;
 use uuid::Uuid;
 
 /// The current time with the precision of the API.
-pub fn now() -> Time {
+pub(crate) fn now() -> Time {
     Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Turns a request's pod into the object that is stored.
-pub fn apply_defaults(pod: &mut Pod, namespace: &str) {
+pub(crate) fn apply_defaults(pod: &mut Pod, namespace: &str) {
     let metadata = &mut pod.metadata;
     if metadata.name.as_deref().unwrap_or_default().is_empty()
         && let Some(prefix) = &metadata.generate_name
@@ -139,7 +139,7 @@ fn mount_token(spec: &mut PodSpec) {
 }
 
 /// The QoS class, which determines the order of evictions.
-pub fn quality_of_service(spec: &PodSpec) -> &'static str {
+pub(crate) fn quality_of_service(spec: &PodSpec) -> &'static str {
     let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
     let says_anything = containers().any(|container| {
         let resources = container.resources.clone().unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::node::image::ClusterImage;
 
 /// The current faults; none by default.
 #[derive(Debug, Clone, Default)]
-pub struct FaultState {
+pub(crate) struct FaultState {
     /// The node has no capacity for another pod.
     pub node_full: bool,
     /// Images that are missing in their registry.
@@ -36,25 +36,25 @@ pub struct ResourceQuota {
     pub hard: BTreeMap<String, f64>,
 }
 
-pub struct Faults(Mutex<FaultState>, watch::Sender<()>);
+pub(crate) struct Faults(Mutex<FaultState>, watch::Sender<()>);
 
 impl Faults {
-    pub fn new() -> Faults {
+    pub(crate) fn new() -> Faults {
         Faults(Mutex::default(), watch::Sender::new(()))
     }
 
-    pub fn now(&self) -> FaultState {
+    pub(crate) fn now(&self) -> FaultState {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn change<T>(&self, change: impl FnOnce(&mut FaultState) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut FaultState) -> T) -> T {
         let changed = change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         self.1.send_replace(());
         changed
     }
 
     /// Notifies about every change.
-    pub fn changes(&self) -> watch::Receiver<()> {
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.1.subscribe()
     }
 }

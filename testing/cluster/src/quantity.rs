@@ -19,7 +19,7 @@ const SUFFIXES: [(&str, f64); 13] = [
 ];
 
 /// The amount as a number of units; `None` for what is no amount.
-pub fn amount(quantity: &Quantity) -> Option<f64> {
+pub(crate) fn amount(quantity: &Quantity) -> Option<f64> {
     let text = quantity.0.trim();
     let (number, factor) = SUFFIXES
         .iter()
@@ -33,7 +33,7 @@ pub fn amount(quantity: &Quantity) -> Option<f64> {
 }
 
 /// In whole units, rounded up as the API does.
-pub fn units(quantity: &Quantity) -> Option<u64> {
+pub(crate) fn units(quantity: &Quantity) -> Option<u64> {
     amount(quantity).map(|amount| amount.ceil() as u64)
 }
 

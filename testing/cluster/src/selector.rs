@@ -8,7 +8,7 @@ use crate::status_error::StatusError;
 
 /// A selection of pods.
 #[derive(Debug, Clone, Default)]
-pub struct PodSelector {
+pub(crate) struct PodSelector {
     labels: Vec<Requirement>,
     fields: Vec<Requirement>,
 }
@@ -28,7 +28,7 @@ const FIELDS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "status.phase"];
 
 impl PodSelector {
-    pub fn parse(labels: &str, fields: &str) -> Result<PodSelector, StatusError> {
+    pub(crate) fn parse(labels: &str, fields: &str) -> Result<PodSelector, StatusError> {
         let all = |text: &str| -> Result<Vec<_>, StatusError> {
             split(text).into_iter().map(requirement).collect()
         };
@@ -52,7 +52,7 @@ impl PodSelector {
         Ok(PodSelector { labels: all(labels)?, fields })
     }
 
-    pub fn matches(&self, pod: &Pod) -> bool {
+    pub(crate) fn matches(&self, pod: &Pod) -> bool {
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let fields = fields(pod);
         self.labels.iter().all(|requirement| requirement.holds(&labels))

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 /// Serves the API while it is not stopped.
-pub struct ApiServer {
+pub(crate) struct ApiServer {
     address: SocketAddr,
     router: Router,
     acceptor: TlsAcceptor,
@@ -28,7 +28,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    pub fn start(router: Router, acceptor: TlsAcceptor) -> std::io::Result<ApiServer> {
+    pub(crate) fn start(router: Router, acceptor: TlsAcceptor) -> std::io::Result<ApiServer> {
         let listener = listen("127.0.0.1:0".parse().map_err(std::io::Error::other)?)?;
         let server = ApiServer {
             address: listener.local_addr()?,
@@ -41,12 +41,12 @@ impl ApiServer {
         Ok(server)
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Closes every connection and refuses new ones.
-    pub async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         if let Some(up) = self.up.lock().unwrap_or_else(PoisonError::into_inner).take() {
             up.cancel();
         }
@@ -55,7 +55,7 @@ impl ApiServer {
     }
 
     /// Listens again at the same address.
-    pub fn resume(&self) -> std::io::Result<()> {
+    pub(crate) fn resume(&self) -> std::io::Result<()> {
         self.tasks.reopen();
         self.serve(listen(self.address)?);
         Ok(())

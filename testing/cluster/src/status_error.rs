@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// An unsuccessful response.
 #[derive(Debug, Clone)]
-pub struct StatusError(pub Box<Status>);
+pub(crate) struct StatusError(pub Box<Status>);
 
 impl StatusError {
     fn new(code: u16, reason: &str, message: impl Into<String>) -> StatusError {
@@ -29,12 +29,12 @@ impl StatusError {
         self
     }
 
-    pub fn unauthorized() -> StatusError {
+    pub(crate) fn unauthorized() -> StatusError {
         StatusError::new(401, "Unauthorized", "Unauthorized")
     }
 
     /// By the rules of RBAC.
-    pub fn forbidden(
+    pub(crate) fn forbidden(
         user: &str,
         verb: &str,
         resource: &str,
@@ -56,44 +56,44 @@ impl StatusError {
     }
 
     /// By an admission plugin.
-    pub fn not_admitted(name: &str, why: &str) -> StatusError {
+    pub(crate) fn not_admitted(name: &str, why: &str) -> StatusError {
         StatusError::new(403, "Forbidden", format!("pods \"{name}\" is forbidden: {why}"))
             .about("pods", name)
     }
 
-    pub fn not_found(kind: &str, name: &str) -> StatusError {
+    pub(crate) fn not_found(kind: &str, name: &str) -> StatusError {
         StatusError::new(404, "NotFound", format!("{kind} \"{name}\" not found")).about(kind, name)
     }
 
-    pub fn no_such_path() -> StatusError {
+    pub(crate) fn no_such_path() -> StatusError {
         let mut status_error =
             StatusError::new(404, "NotFound", "the server could not find the requested resource");
         status_error.0.details = Some(StatusDetails::default());
         status_error
     }
 
-    pub fn already_exists(name: &str) -> StatusError {
+    pub(crate) fn already_exists(name: &str) -> StatusError {
         StatusError::new(409, "AlreadyExists", format!("pods \"{name}\" already exists"))
             .about("pods", name)
     }
 
-    pub fn conflict(name: &str, why: &str) -> StatusError {
+    pub(crate) fn conflict(name: &str, why: &str) -> StatusError {
         let message = format!("Operation cannot be fulfilled on pods \"{name}\": {why}");
         StatusError::new(409, "Conflict", message).about("pods", name)
     }
 
     /// A field with an invalid value.
-    pub fn invalid(name: &str, field: &str, why: &str) -> StatusError {
+    pub(crate) fn invalid(name: &str, field: &str, why: &str) -> StatusError {
         StatusError::new(422, "Invalid", format!("Pod \"{name}\" is invalid: {field}: {why}"))
             .about("Pod", name)
     }
 
-    pub fn bad_request(message: impl Into<String>) -> StatusError {
+    pub(crate) fn bad_request(message: impl Into<String>) -> StatusError {
         StatusError::new(400, "BadRequest", message)
     }
 
     /// The error of a watch that starts before the oldest stored change.
-    pub fn expired(requested: u64, oldest: u64) -> StatusError {
+    pub(crate) fn expired(requested: u64, oldest: u64) -> StatusError {
         StatusError::new(
             410,
             "Expired",
@@ -102,7 +102,7 @@ impl StatusError {
     }
 
     /// The error of a request to a node that does not respond.
-    pub fn kubelet_unreachable() -> StatusError {
+    pub(crate) fn kubelet_unreachable() -> StatusError {
         let mut status_error = StatusError::new(
             500,
             "",
@@ -112,7 +112,7 @@ impl StatusError {
         status_error
     }
 
-    pub fn too_many_requests() -> StatusError {
+    pub(crate) fn too_many_requests() -> StatusError {
         let mut status_error = StatusError::new(
             429,
             "TooManyRequests",
@@ -123,7 +123,7 @@ impl StatusError {
         status_error
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::to_value(&*self.0).unwrap_or_default()
     }
 }

@@ -14,7 +14,7 @@ use crate::status_error::StatusError;
 const FIRST_REVISION: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeKind {
+pub(crate) enum ChangeKind {
     Added,
     Modified,
     DeleteQuery,
@@ -22,7 +22,7 @@ pub enum ChangeKind {
 
 /// One change of one pod.
 #[derive(Debug, Clone)]
-pub struct PodChange {
+pub(crate) struct PodChange {
     pub revision: u64,
     pub kind: ChangeKind,
     /// The pod before the change, for watches whose selector depends on a changed field.
@@ -30,7 +30,7 @@ pub struct PodChange {
     pub now: Pod,
 }
 
-pub struct PodStore {
+pub(crate) struct PodStore {
     inner: Mutex<StoreState>,
     revision: watch::Sender<u64>,
 }
@@ -44,7 +44,7 @@ struct StoreState {
 }
 
 impl PodStore {
-    pub fn new() -> PodStore {
+    pub(crate) fn new() -> PodStore {
         let inner = StoreState {
             revision: FIRST_REVISION,
             pods: BTreeMap::new(),
@@ -55,12 +55,12 @@ impl PodStore {
     }
 
     /// Notifies about every new revision.
-    pub fn revisions(&self) -> watch::Receiver<u64> {
+    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
     /// The pods of one or all namespaces, and the current revision.
-    pub fn list(&self, namespace: Option<&str>) -> (u64, Vec<Pod>) {
+    pub(crate) fn list(&self, namespace: Option<&str>) -> (u64, Vec<Pod>) {
         let inner = self.lock();
         let pods = inner
             .pods
@@ -69,16 +69,16 @@ impl PodStore {
         (inner.revision, pods.map(|(_, pod)| pod.clone()).collect())
     }
 
-    pub fn get(&self, namespace: &str, name: &str) -> Option<Pod> {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Pod> {
         self.lock().pods.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// The pod with this name and UID, and not a later pod of the same name.
-    pub fn get_uid(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
+    pub(crate) fn get_uid(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
         self.get(namespace, name).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))
     }
 
-    pub fn create(&self, pod: Pod) -> Result<Pod, StatusError> {
+    pub(crate) fn create(&self, pod: Pod) -> Result<Pod, StatusError> {
         let mut inner = self.lock();
         let key = key(&pod);
         if inner.pods.contains_key(&key) {
@@ -91,7 +91,7 @@ impl PodStore {
     }
 
     /// Changes a pod if it still exists.
-    pub fn update(
+    pub(crate) fn update(
         &self,
         namespace: &str,
         name: &str,
@@ -113,7 +113,7 @@ impl PodStore {
         Some(pod)
     }
 
-    pub fn remove(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
+    pub(crate) fn remove(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
         let mut inner = self.lock();
         let key = (namespace.to_owned(), name.to_owned());
         let before =
@@ -125,7 +125,10 @@ impl PodStore {
     }
 
     /// The changes after a revision, and the newest revision there is.
-    pub fn changes_after(&self, revision: u64) -> Result<(u64, Vec<PodChange>), StatusError> {
+    pub(crate) fn changes_after(
+        &self,
+        revision: u64,
+    ) -> Result<(u64, Vec<PodChange>), StatusError> {
         let inner = self.lock();
         if revision < inner.compacted {
             return Err(StatusError::expired(revision, inner.compacted));
@@ -136,7 +139,7 @@ impl PodStore {
 
     /// Removes the history of changes. The revision increases, as it would by a write to any other
     /// object.
-    pub fn compact(&self) {
+    pub(crate) fn compact(&self) {
         let mut inner = self.lock();
         inner.revision += 1;
         inner.compacted = inner.revision;

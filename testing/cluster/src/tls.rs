@@ -11,14 +11,14 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-pub struct ServerIdentity {
+pub(crate) struct ServerIdentity {
     pub acceptor: TlsAcceptor,
     /// The certificate that clients must trust.
     pub certificate: Vec<u8>,
 }
 
 /// Creates a key and a certificate in `directory`.
-pub fn make(directory: &Path) -> io::Result<ServerIdentity> {
+pub(crate) fn make(directory: &Path) -> io::Result<ServerIdentity> {
     let (key, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
     let made = Command::new("openssl")
         .args([

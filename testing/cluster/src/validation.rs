@@ -8,7 +8,7 @@ use crate::quantity::amount;
 use crate::status_error::StatusError;
 
 /// Rejects the first invalid field.
-pub fn check(pod: &Pod) -> Result<(), StatusError> {
+pub(crate) fn check(pod: &Pod) -> Result<(), StatusError> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let wrong = |field: &str, why: &str| Err(StatusError::invalid(name, field, why));
     if name.is_empty() {

@@ -28,11 +28,11 @@ enum FileWriterState {
 }
 
 impl FileWriter {
-    pub fn new(directory: Arc<Directory>, key: BlobKey) -> FileWriter {
+    pub(crate) fn new(directory: Arc<Directory>, key: BlobKey) -> FileWriter {
         FileWriter { directory, key, buffer: Vec::new(), state: FileWriterState::Buffered }
     }
 
-    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() < BUFFER_BYTES {
             return Ok(());
@@ -45,7 +45,7 @@ impl FileWriter {
         Ok(())
     }
 
-    pub async fn finish(mut self) -> Result<(), BlobError> {
+    pub(crate) async fn finish(mut self) -> Result<(), BlobError> {
         let (directory, key) = (self.directory.clone(), self.key.clone());
         let spill = self.spill();
         blocking(move || {

@@ -49,7 +49,7 @@ impl S3 {
         }
     }
 
-    pub async fn ping(&self) -> Result<(), BlobError> {
+    pub(crate) async fn ping(&self) -> Result<(), BlobError> {
         let both =
             async { tokio::try_join!(self.probe(&self.skills), self.probe(&self.executions)) };
         match tokio::time::timeout(PING_TIMEOUT, both).await {

@@ -13,7 +13,7 @@ use aws_sdk_s3::config::{
 use super::S3Config;
 
 /// The content type of every object: a browser downloads it and never renders it.
-pub const CONTENT_TYPE: &str = "application/octet-stream";
+pub(super) const CONTENT_TYPE: &str = "application/octet-stream";
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -36,7 +36,7 @@ const TOTAL_UPLOAD_TIMEOUT: Duration = Duration::from_secs(120);
 const INITIAL_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-pub fn new(config: &S3Config, endpoint: &str) -> Client {
+pub(super) fn new(config: &S3Config, endpoint: &str) -> Client {
     // The SDK's default retry budget is small and refilled only by successes: after an outage there
     // would be no retries for a while. Ours are limited by the number of attempts instead.
     let retry_budget = TokenBucket::builder().capacity(5000).refill_rate(100.0).build();
@@ -59,13 +59,13 @@ pub fn new(config: &S3Config, endpoint: &str) -> Client {
 }
 
 /// For `config_override` of an upload request.
-pub fn upload_overrides() -> Builder {
+pub(super) fn upload_overrides() -> Builder {
     Builder::new()
         .retry_config(retries(MAX_UPLOAD_ATTEMPTS))
         .timeout_config(timeouts(UPLOAD_TIMEOUT, TOTAL_UPLOAD_TIMEOUT))
 }
 
-pub fn credentials(config: &S3Config) -> Credentials {
+pub(super) fn credentials(config: &S3Config) -> Credentials {
     Credentials::new(&config.access_key, &config.secret_key, None, None, "skillbox")
 }
 

@@ -9,12 +9,12 @@ use crate::{BlobError, BlobKey, BlobPrefix};
 const ACTION: &str = "delete blobs";
 
 impl S3 {
-    pub async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
+    pub(crate) async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
         self.delete_object(self.bucket(key), key.as_str()).await
     }
 
     /// Deletes page by page: an interrupted call has deleted some objects and can be repeated.
-    pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
+    pub(crate) async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
         // Without the slash, keys with a longer last segment would match too.
         let below = format!("{}/", prefix.as_str());
         for bucket in self.buckets_below(prefix) {

@@ -36,14 +36,14 @@ enum UploadMessage {
 }
 
 impl MultipartHandle {
-    pub fn start(s3: Arc<S3>, key: BlobKey) -> MultipartHandle {
+    pub(super) fn start(s3: Arc<S3>, key: BlobKey) -> MultipartHandle {
         let (messages, inbox) = unbounded_channel();
         let task = tokio::spawn(run_upload(s3.clone(), key, inbox));
         MultipartHandle { s3, messages, task }
     }
 
     /// Hands over a part; waits while too many parts are in flight.
-    pub async fn push(self, part: Vec<u8>) -> Result<MultipartHandle, BlobError> {
+    pub(super) async fn push(self, part: Vec<u8>) -> Result<MultipartHandle, BlobError> {
         let permit =
             self.s3.parts.clone().acquire_owned().await.expect("the semaphore is never closed");
         match self.messages.send(UploadMessage::Part(part, permit)) {
@@ -53,7 +53,7 @@ impl MultipartHandle {
         }
     }
 
-    pub async fn finish(self, last: Vec<u8>) -> Result<(), BlobError> {
+    pub(super) async fn finish(self, last: Vec<u8>) -> Result<(), BlobError> {
         let all = self.push(last).await?;
         // If the send fails, the task has failed, and its result has the error.
         let _ = all.messages.send(UploadMessage::Finish);

@@ -27,12 +27,12 @@ enum ObjectWriterState {
 }
 
 impl ObjectWriter {
-    pub fn new(s3: Arc<S3>, key: BlobKey) -> ObjectWriter {
+    pub(crate) fn new(s3: Arc<S3>, key: BlobKey) -> ObjectWriter {
         ObjectWriter { s3, key, buffer: Vec::new(), state: ObjectWriterState::Buffered }
     }
 
     /// A full buffer is kept until more bytes arrive, so that the last part is never empty.
-    pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), BlobError> {
+    pub(crate) async fn write(&mut self, mut bytes: &[u8]) -> Result<(), BlobError> {
         while self.buffer.len() + bytes.len() > PART_BYTES {
             let (now, later) = bytes.split_at(PART_BYTES - self.buffer.len());
             self.buffer.extend_from_slice(now);
@@ -43,7 +43,7 @@ impl ObjectWriter {
         Ok(())
     }
 
-    pub async fn finish(self) -> Result<(), BlobError> {
+    pub(crate) async fn finish(self) -> Result<(), BlobError> {
         match self.state {
             ObjectWriterState::Buffered => self.s3.put(&self.key, self.buffer).await,
             ObjectWriterState::Parts(multipart) => multipart.finish(self.buffer).await,

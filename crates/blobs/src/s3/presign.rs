@@ -32,7 +32,7 @@ pub(super) struct Presigner {
 }
 
 impl Presigner {
-    pub fn new(config: &S3Config, endpoint: &str) -> Result<Presigner, BlobError> {
+    pub(super) fn new(config: &S3Config, endpoint: &str) -> Result<Presigner, BlobError> {
         let base = match &config.public_url {
             Some(url) => config::base_url("s3_public_url", url)?,
             None => endpoint.to_owned(),
@@ -44,7 +44,7 @@ impl Presigner {
         })
     }
 
-    pub fn url(
+    pub(super) fn url(
         &self,
         bucket: &str,
         key: &BlobKey,

@@ -37,7 +37,7 @@ pub(super) async fn abort_stale_uploads_periodically(s3: Weak<S3>) {
 }
 
 impl S3 {
-    pub async fn abort_unfinished(&self, older_than: Duration) -> Result<usize, BlobError> {
+    pub(crate) async fn abort_unfinished(&self, older_than: Duration) -> Result<usize, BlobError> {
         let before = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
         let mut count = 0;
         for bucket in self.buckets().into_iter().filter(|bucket| !bucket.read_only) {

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 /// The fault, depending on the first line of a request.
 #[derive(Clone, Copy)]
-pub enum Rule {
+pub(crate) enum Rule {
     Pass,
     /// Forwards nothing in either direction and closes no connection.
     Stall,
@@ -21,7 +21,7 @@ pub enum Rule {
     Lose(fn(&str) -> bool),
 }
 
-pub struct Relay {
+pub(crate) struct Relay {
     address: SocketAddr,
     shared: Arc<Shared>,
     connections: Option<JoinSet<()>>,
@@ -37,12 +37,12 @@ struct Shared {
 
 impl Relay {
     /// A relay to the server at this URL.
-    pub async fn to(url: &str) -> Relay {
+    pub(crate) async fn to(url: &str) -> Relay {
         Relay::new(url.trim_start_matches("http://").trim_end_matches('/').to_owned(), None).await
     }
 
     /// A relay to a listener that never answers; the rule must answer.
-    pub async fn to_nobody() -> Relay {
+    pub(crate) async fn to_nobody() -> Relay {
         let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         Relay::new(nobody.local_addr().expect("an address").to_string(), Some(nobody)).await
     }
@@ -58,21 +58,21 @@ impl Relay {
         relay
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub fn set(&self, rule: Rule) {
+    pub(crate) fn set(&self, rule: Rule) {
         self.shared.rule.send_replace(rule);
     }
 
     /// How often the rule was applied.
-    pub fn so_far(&self) -> usize {
+    pub(crate) fn so_far(&self) -> usize {
         *self.shared.touched.borrow()
     }
 
     /// Waits until the rule was applied this often in total.
-    pub async fn touched(&self, count: usize) {
+    pub(crate) async fn touched(&self, count: usize) {
         self.shared
             .touched
             .subscribe()
@@ -82,14 +82,14 @@ impl Relay {
     }
 
     /// Closes every connection and rejects new ones.
-    pub async fn cut(&mut self) {
+    pub(crate) async fn cut(&mut self) {
         if let Some(mut connections) = self.connections.take() {
             connections.shutdown().await;
         }
     }
 
     /// Accepts connections again after `cut`.
-    pub async fn restore(&mut self) {
+    pub(crate) async fn restore(&mut self) {
         self.listen(TcpListener::bind(self.address).await.expect("the same port"));
     }
 

@@ -32,7 +32,7 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 /// The S3 server of the tests. Without one the test reports that and is skipped.
-pub fn server(test: &str) -> Option<S3Config> {
+pub(crate) fn server(test: &str) -> Option<S3Config> {
     #[expect(
         clippy::disallowed_methods,
         reason = "a test harness has no configuration to take it from"
@@ -60,7 +60,7 @@ pub fn server(test: &str) -> Option<S3Config> {
 
 /// Blob storage and a tenant of this test only. Its blobs are deleted when the test ends, also when
 /// it fails.
-pub struct Bench {
+pub(crate) struct Bench {
     pub blobs: Blobs,
     pub tenant: String,
     place: Place,
@@ -72,19 +72,19 @@ enum Place {
 }
 
 impl Bench {
-    pub fn directory() -> Bench {
+    pub(crate) fn directory() -> Bench {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let blobs = Blobs::directory(dir.path().join("blobs")).expect("a directory for blobs");
         Bench { blobs, tenant: "acme".to_owned(), place: Place::Directory(dir) }
     }
 
-    pub async fn s3(config: S3Config) -> Bench {
+    pub(crate) async fn s3(config: S3Config) -> Bench {
         let blobs = Blobs::s3(config.clone()).await.expect("an S3 server");
         Bench { blobs, tenant: format!("test-{}", Uuid::new_v4()), place: Place::S3(config) }
     }
 
     /// On the server, through a relay that the test itself bypasses.
-    pub async fn relayed(test: &str) -> Option<(Bench, Relay)> {
+    pub(crate) async fn relayed(test: &str) -> Option<(Bench, Relay)> {
         let mut config = server(test)?;
         let relay = Relay::to(&config.endpoint).await;
         let direct = std::mem::replace(&mut config.endpoint, relay.url());
@@ -93,19 +93,19 @@ impl Bench {
         Some((bench, relay))
     }
 
-    pub fn artifact(&self, path: &str) -> BlobKey {
+    pub(crate) fn artifact(&self, path: &str) -> BlobKey {
         BlobKey::artifact(&self.tenant, 7, path)
     }
 
-    pub fn archive(&self) -> BlobKey {
+    pub(crate) fn archive(&self) -> BlobKey {
         BlobKey::archive(&self.tenant, 7)
     }
 
-    pub fn skill(&self, digest: &str) -> BlobKey {
+    pub(crate) fn skill(&self, digest: &str) -> BlobKey {
         BlobKey::skill(&self.tenant, digest)
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         match &self.place {
             Place::Directory(dir) => dir.path(),
             Place::S3(_) => panic!("this test is for directories"),
@@ -113,7 +113,7 @@ impl Bench {
     }
 
     /// The names of everything stored: the keys of blobs, and unfinished files or uploads.
-    pub async fn names(&self) -> Vec<String> {
+    pub(crate) async fn names(&self) -> Vec<String> {
         match &self.place {
             Place::Directory(dir) => {
                 let root = dir.path().join("blobs");
@@ -126,7 +126,7 @@ impl Bench {
     }
 
     /// Waits until nothing is left: the uploads of dropped writers are aborted asynchronously.
-    pub async fn is_empty(&self) {
+    pub(crate) async fn is_empty(&self) {
         until(async || self.names().await.is_empty().then_some(())).await;
     }
 }
@@ -159,7 +159,11 @@ async fn objects(config: &S3Config, tenant: &str) -> Vec<String> {
 }
 
 /// The keys and ids of the unfinished uploads below this prefix.
-pub async fn uploads(config: &S3Config, bucket: &str, prefix: &str) -> Vec<(String, String)> {
+pub(crate) async fn uploads(
+    config: &S3Config,
+    bucket: &str,
+    prefix: &str,
+) -> Vec<(String, String)> {
     let listed =
         client(config).list_multipart_uploads().bucket(bucket).send().await.expect("a list");
     let uploads = listed.uploads.unwrap_or_default().into_iter();
@@ -168,7 +172,7 @@ pub async fn uploads(config: &S3Config, bucket: &str, prefix: &str) -> Vec<(Stri
 }
 
 /// A client that bypasses the code under test.
-pub fn client(config: &S3Config) -> Client {
+pub(crate) fn client(config: &S3Config) -> Client {
     let credentials = Credentials::new(&config.access_key, &config.secret_key, None, None, "test");
     let config = Builder::new()
         .behavior_version(BehaviorVersion::v2026_01_12())
@@ -210,7 +214,7 @@ impl Drop for Bench {
 }
 
 /// For cleaning up in `drop`, where nothing can be awaited.
-pub fn in_a_runtime(work: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn in_a_runtime(work: impl Future<Output = ()> + Send + 'static) {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let bounded = async { drop(tokio::time::timeout(Duration::from_secs(30), work).await) };
@@ -218,10 +222,10 @@ pub fn in_a_runtime(work: impl Future<Output = ()> + Send + 'static) {
 }
 
 /// Two buckets of this test only; they are deleted with their objects.
-pub struct OwnBuckets(pub S3Config);
+pub(crate) struct OwnBuckets(pub S3Config);
 
 impl OwnBuckets {
-    pub fn on(mut config: S3Config) -> OwnBuckets {
+    pub(crate) fn on(mut config: S3Config) -> OwnBuckets {
         let id = Uuid::new_v4();
         config.bucket_skills = format!("skillbox-{id}-s");
         config.bucket_executions = format!("skillbox-{id}-e");
@@ -247,7 +251,7 @@ impl Drop for OwnBuckets {
 
 /// Polls `look` until it returns something, for changes without an event. The limit only keeps a
 /// broken build from hanging.
-pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
+pub(crate) async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {
             if let Some(found) = look().await {

@@ -11,16 +11,16 @@ const MAX_PATTERNS: usize = 100;
 const MAX_PATTERN_BYTES: usize = 1000;
 const MAX_PATTERNS_BYTES: usize = 20_000;
 /// The automata of all patterns of one schema together.
-pub const MAX_COMPILED_BYTES: usize = 4 << 20;
+pub(super) const MAX_COMPILED_BYTES: usize = 4 << 20;
 /// What one pattern may keep of the automaton that it works out while it matches.
-pub const DFA_CACHE_BYTES: usize = 256 << 10;
+pub(super) const DFA_CACHE_BYTES: usize = 256 << 10;
 /// A compiled pattern holds its automaton forwards and backwards, and scratch space of the same
 /// size for each.
 const AUTOMATA: u64 = 4;
 
 /// The cost of a schema's patterns.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Patterns {
+pub(super) struct Patterns {
     count: u64,
     states: u64,
     compiled_bytes: u64,
@@ -28,7 +28,7 @@ pub struct Patterns {
 
 impl Patterns {
     /// `patterns` has each pattern with the number of times it stands in the schema.
-    pub fn measure(patterns: &BTreeMap<&str, u64>) -> Result<Patterns, String> {
+    pub(super) fn measure(patterns: &BTreeMap<&str, u64>) -> Result<Patterns, String> {
         refuse_long(patterns)?;
         let mut measured = Patterns::default();
         for (pattern, times) in patterns {
@@ -45,11 +45,11 @@ impl Patterns {
 
     /// How many states a byte of text may be compared with, over all the places where a pattern
     /// stands.
-    pub fn states(&self) -> u64 {
+    pub(super) fn states(&self) -> u64 {
         self.states
     }
 
-    pub fn memory_bytes(&self) -> u64 {
+    pub(super) fn memory_bytes(&self) -> u64 {
         self.compiled_bytes * AUTOMATA + self.count * 2 * DFA_CACHE_BYTES as u64
     }
 }

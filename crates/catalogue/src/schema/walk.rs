@@ -9,7 +9,7 @@ use serde_json::Value;
 const MAX_NODES: usize = 10_000;
 const MAX_DEPTH: usize = 200;
 
-pub struct Walk<'a> {
+pub(super) struct Walk<'a> {
     root: &'a Value,
     following: Vec<&'a str>,
     pub nodes: usize,
@@ -18,11 +18,11 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(root: &'a Value) -> Walk<'a> {
+    pub(super) fn new(root: &'a Value) -> Walk<'a> {
         Walk { root, following: Vec::new(), nodes: 0, patterns: BTreeMap::new() }
     }
 
-    pub fn visit(&mut self, node: &'a Value, depth: usize) -> Result<(), String> {
+    pub(super) fn visit(&mut self, node: &'a Value, depth: usize) -> Result<(), String> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             return Err(format!("is too large: it has more than {MAX_NODES} nodes"));

@@ -7,9 +7,9 @@ use skill::Package;
 use store::{PutSkillResult, Store, TenantId, TenantPolicy};
 use tempfile::TempDir;
 
-pub const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n";
+pub(crate) const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n";
 
-pub struct Bench {
+pub(crate) struct Bench {
     pub catalogue: Catalogue,
     pub store: Store,
     pub blobs: Blobs,
@@ -17,7 +17,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub async fn new() -> Bench {
+    pub(crate) async fn new() -> Bench {
         let data = TempDir::new().expect("a temporary directory");
         let dsn = format!("sqlite:{}", data.path().join("db").display());
         let store = Store::open(&dsn).await.expect("a store");
@@ -29,18 +29,18 @@ impl Bench {
         Bench { catalogue, store, blobs, _data: data }
     }
 
-    pub async fn publish(&self, files: &[(&str, &str)]) -> PutSkillResult {
+    pub(crate) async fn publish(&self, files: &[(&str, &str)]) -> PutSkillResult {
         let policy = TenantPolicy::default();
         let published = self.catalogue.publish(None, &acme(), package(files), &[], &policy).await;
         published.expect("published").put
     }
 
-    pub async fn has_archive(&self, digest: &str) -> bool {
+    pub(crate) async fn has_archive(&self, digest: &str) -> bool {
         self.blobs.get(&BlobKey::skill("acme", digest), 1 << 20).await.expect("read").is_some()
     }
 }
 
-pub fn package(files: &[(&str, &str)]) -> Package {
+pub(crate) fn package(files: &[(&str, &str)]) -> Package {
     let parts = files
         .iter()
         .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
@@ -48,6 +48,6 @@ pub fn package(files: &[(&str, &str)]) -> Package {
     skill::read_parts(parts, &skill::PackageLimits::default()).expect("a skill")
 }
 
-pub fn acme() -> TenantId {
+pub(crate) fn acme() -> TenantId {
     TenantId::try_from("acme").expect("a tenant's name")
 }

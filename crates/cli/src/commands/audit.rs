@@ -18,7 +18,7 @@ use crate::local_run::{
 use crate::output::{Output, note};
 
 #[derive(Args)]
-pub struct AuditArgs {
+pub(crate) struct AuditArgs {
     /// The skill's directory.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
@@ -39,7 +39,7 @@ pub struct AuditArgs {
 /// Exit code of a run that could not start.
 const EXIT_FAILED_CALL: u8 = 2;
 
-pub async fn run(args: AuditArgs, _: Output) -> Result<ExitCode> {
+pub(crate) async fn run(args: AuditArgs, _: Output) -> Result<ExitCode> {
     let started_at = Utc::now();
     let mut metadata = RunMetadata { script: Some(args.script.clone()), ..RunMetadata::default() };
     let finished = run_script(&args, &mut metadata).await;

@@ -22,7 +22,7 @@ use crate::output::Output;
 use crate::{connection, terminal};
 
 #[derive(Subcommand)]
-pub enum AuditLogCommand {
+pub(crate) enum AuditLogCommand {
     /// List changes, newest first.
     List(ListArgs),
     /// Print the signed head. Stored elsewhere, it later proves that no entry before it was changed or
@@ -33,7 +33,7 @@ pub enum AuditLogCommand {
 }
 
 #[derive(Args)]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// The server's public key, as `receipt key` prints it: a file, or its base64 line. May be given
     /// several times. By default the keys that the server itself reports are trusted.
     #[arg(long = "key", value_name = "PUBKEY")]
@@ -58,7 +58,11 @@ struct Evidence {
     problems: Vec<String>,
 }
 
-pub async fn run(global: &Global, command: AuditLogCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(
+    global: &Global,
+    command: AuditLogCommand,
+    output: Output,
+) -> Result<ExitCode> {
     match command {
         AuditLogCommand::List(args) => {
             let client = connection::open(global)?;

@@ -22,7 +22,7 @@ use workload::Workload;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     #[command(subcommand)]
     command: Option<BenchCommand>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ struct RunsArgs {
     warmup: u32,
 }
 
-pub async fn run(args: BenchArgs, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(args: BenchArgs, output: Output) -> Result<ExitCode> {
     match args.command {
         Some(BenchCommand::Store(args)) => store::run(&args, output).await,
         None => run_latency(args.runs, output).await,

@@ -10,13 +10,13 @@ use crate::args::Cli;
 use crate::output::Output;
 
 #[derive(Args)]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }
 
-pub fn run(args: &CompletionsArgs, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(args: &CompletionsArgs, output: Output) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "skillbox", &mut script);
     output.bytes(&script)?;

@@ -9,12 +9,12 @@ use server::config::{Config, effective};
 use crate::output::Output;
 
 #[derive(Args)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     #[command(flatten)]
     server: server::config::Args,
 }
 
-pub fn run(args: &ConfigArgs, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(args: &ConfigArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let settings = effective(&config);
     if output.is_json() {

@@ -24,7 +24,7 @@ const PREFERRED_SKILL: &str = "data-analysis";
 /// The test case in a skill that contains the sample input.
 const SAMPLE_PATH: &str = "tests/sample.json";
 
-pub struct Demo {
+pub(super) struct Demo {
     client: Client,
     key: String,
     output: Output,
@@ -42,12 +42,12 @@ struct SampleRequest {
 }
 
 impl Demo {
-    pub fn new(bound: &Bound, key: String, output: Output) -> Result<Self> {
+    pub(super) fn new(bound: &Bound, key: String, output: Output) -> Result<Self> {
         let client = connection::with_key(&serve::local_url(bound), Some(key.clone()), None)?;
         Ok(Self { client, key, output })
     }
 
-    pub async fn run(&self, directory: &Path) -> Result<()> {
+    pub(super) async fn run(&self, directory: &Path) -> Result<()> {
         let names = self.publish_all(&skills_in(directory)?).await?;
         let name = names.iter().find(|(name, _)| name == PREFERRED_SKILL).or(names.first());
         let (name, sample) =

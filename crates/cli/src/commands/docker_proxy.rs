@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::output::{Output, note};
 
 #[derive(Args)]
-pub struct DockerProxyArgs {
+pub(crate) struct DockerProxyArgs {
     /// Address to listen on. Servers set it as their SKILLBOX_DOCKER_HOST.
     #[arg(
         long,
@@ -84,7 +84,7 @@ fn parse_host(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-pub async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
     if args.check {
         docker_proxy::ping(&args.listen).await?;
         return Ok(ExitCode::SUCCESS);

@@ -11,14 +11,14 @@ use server::config::Config;
 use crate::output::Output;
 
 #[derive(Args)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     #[command(flatten)]
     server: server::config::Args,
 }
 
 /// Checks the machine and every configured service, as `serve` would with the same flags and
 /// variables. Exit code 1 means that a server would not start here or could not run skills.
-pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let (text, mut document, healthy) = if let Some(docker) = server::docker_config(&config) {
         let report = sandbox::docker_doctor(docker).await;

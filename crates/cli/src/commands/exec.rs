@@ -16,7 +16,7 @@ use crate::output_directory::OutputDirectory;
 use crate::{connection, progress, terminal, text};
 
 #[derive(Subcommand)]
-pub enum ExecCommand {
+pub(crate) enum ExecCommand {
     /// List executions, newest first.
     List(FilterArgs),
     /// Show one execution.
@@ -53,7 +53,7 @@ pub enum ExecCommand {
 }
 
 #[derive(Args)]
-pub struct FilterArgs {
+pub(crate) struct FilterArgs {
     /// Only executions of this skill.
     #[arg(long, value_name = "NAME")]
     skill: Option<String>,
@@ -70,7 +70,7 @@ pub struct FilterArgs {
     list: ListArgs,
 }
 
-pub async fn run(global: &Global, command: ExecCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(global: &Global, command: ExecCommand, output: Output) -> Result<ExitCode> {
     let client = connection::open(global)?;
     match command {
         ExecCommand::List(args) => list(&client, args, output).await?,
@@ -179,7 +179,7 @@ fn whole_characters_len(bytes: &[u8]) -> usize {
 }
 
 /// Downloads files into the directory. The names come from the skill and cannot lead out of it.
-pub async fn download_files(
+pub(crate) async fn download_files(
     client: &Client,
     id: &str,
     files: &[ArtifactFile],

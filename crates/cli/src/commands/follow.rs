@@ -8,17 +8,17 @@ use client::{Client, Execution, ExecutionEvent, LogLine, Reply};
 use crate::output::note;
 
 /// The exit code that shells report for a program that was stopped by Ctrl-C.
-pub const EXIT_INTERRUPTED: u8 = 130;
+pub(super) const EXIT_INTERRUPTED: u8 = 130;
 
 /// How following ended.
-pub enum FollowEnd {
+pub(super) enum FollowEnd {
     Ended(Box<Reply<Execution>>),
     /// The user pressed Ctrl-C. The execution continues.
     Interrupted,
 }
 
 /// Passes each line of the log to `show` as it arrives, and returns the result.
-pub async fn follow(
+pub(super) async fn follow(
     client: &Client,
     id: &str,
     mut show: impl FnMut(&LogLine) -> Result<()>,
@@ -48,7 +48,7 @@ pub async fn follow(
 }
 
 impl FollowEnd {
-    pub fn interrupted_exit_code() -> ExitCode {
+    pub(super) fn interrupted_exit_code() -> ExitCode {
         ExitCode::from(EXIT_INTERRUPTED)
     }
 }

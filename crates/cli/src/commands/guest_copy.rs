@@ -8,14 +8,14 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 
 #[derive(Args)]
-pub struct GuestCopyArgs {
+pub(crate) struct GuestCopyArgs {
     /// Directory to copy the guest into.
     directory: PathBuf,
     /// Expected SHA-256 of the guest.
     digest: Option<String>,
 }
 
-pub fn run(args: &GuestCopyArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &GuestCopyArgs) -> Result<ExitCode> {
     sandbox::copy_guest(&args.directory, args.digest.as_deref()).map_err(|why| anyhow!(why))?;
     Ok(ExitCode::SUCCESS)
 }

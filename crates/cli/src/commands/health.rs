@@ -9,7 +9,7 @@ use crate::connection;
 use crate::output::Output;
 
 /// Prints the readiness. Exit code 1 means that the server is up but not ready.
-pub async fn run(global: &Global, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(global: &Global, output: Output) -> Result<ExitCode> {
     let client = connection::open(global)?;
     client.health().await?;
     let ready = client.ready().await?;

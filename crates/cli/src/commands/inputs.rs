@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::input;
 
 #[derive(Args)]
-pub struct ScriptInputs {
+pub(super) struct ScriptInputs {
     /// Input document: JSON, @FILE, or - for standard input.
     #[arg(long, short = 'i', value_name = "JSON|@FILE|-")]
     input: Option<String>,
@@ -26,14 +26,14 @@ pub struct ScriptInputs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum CwdArg {
+pub(super) enum CwdArg {
     Sandbox,
     Skill,
     Workspace,
 }
 
 impl CwdArg {
-    pub fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             CwdArg::Sandbox => "sandbox",
             CwdArg::Skill => "skill",
@@ -44,24 +44,24 @@ impl CwdArg {
 
 impl ScriptInputs {
     /// Fails on contradicting flags. Call it before standard input is read.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.input.as_deref() == Some("-") && self.stdin.as_deref() == Some("-") {
             bail!("standard input can be read only once; give --input or --stdin as a file");
         }
         Ok(())
     }
 
-    pub fn input(&self) -> Result<Option<Box<RawValue>>> {
+    pub(super) fn input(&self) -> Result<Option<Box<RawValue>>> {
         self.input.as_deref().map(input::read_json).transpose()
     }
 
-    pub fn stdin(&self) -> Result<Option<String>> {
+    pub(super) fn stdin(&self) -> Result<Option<String>> {
         self.stdin.as_deref().map(input::read).transpose()
     }
 
     /// The request of a run without a server. Its skill name is empty: the directory determines the
     /// skill.
-    pub fn to_request(
+    pub(super) fn to_request(
         &self,
         script: Option<String>,
         args: &[String],

@@ -13,7 +13,7 @@ use crate::output::{Output, note};
 use crate::{connection, text};
 
 #[derive(Subcommand)]
-pub enum KeyCommand {
+pub(crate) enum KeyCommand {
     /// Create a key. It is printed only once.
     Create(CreateArgs),
     /// List keys, without their secrets.
@@ -26,7 +26,7 @@ pub enum KeyCommand {
 }
 
 #[derive(Args)]
-pub struct CreateArgs {
+pub(crate) struct CreateArgs {
     /// Name of the key, such as its purpose.
     #[arg(long, default_value = "cli")]
     name: String,
@@ -69,7 +69,7 @@ impl ScopeArg {
     }
 }
 
-pub async fn run(global: &Global, command: KeyCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(global: &Global, command: KeyCommand, output: Output) -> Result<ExitCode> {
     let client = connection::open(global)?;
     match command {
         KeyCommand::Create(args) => {

@@ -15,7 +15,7 @@ use crate::output::{Output, note};
 use crate::text;
 
 #[derive(Args)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Directory to search: a skill, or any number of levels above skills.
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -33,7 +33,7 @@ struct ListedSkill {
     read: Result<Package, SkillError>,
 }
 
-pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
     let tree = OpenDirectory::open(&args.dir)
         .with_context(|| format!("cannot read the directory {}", args.dir.display()))?;
     let mut skills = Vec::new();
@@ -56,7 +56,7 @@ pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
 }
 
 /// The skills below a directory that can be used, in the order of their paths.
-pub fn valid_below(directory: &Path) -> Vec<(PathBuf, Package)> {
+pub(crate) fn valid_below(directory: &Path) -> Vec<(PathBuf, Package)> {
     let mut skills = Vec::new();
     if let Ok(tree) = OpenDirectory::open(directory) {
         search(&tree, MAX_DEPTH, &mut skills);

@@ -11,7 +11,7 @@ use crate::output::note;
 const MAX_PAGE_SIZE: u32 = 200;
 
 #[derive(Args, Clone, Copy)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Maximum number of rows to print.
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
@@ -21,19 +21,19 @@ pub struct ListArgs {
 }
 
 impl ListArgs {
-    pub fn all() -> ListArgs {
+    pub(crate) fn all() -> ListArgs {
         ListArgs { limit: 0, all: true }
     }
 }
 
 /// The rows of all pages together.
-pub struct Rows<T> {
+pub(super) struct Rows<T> {
     pub items: Vec<T>,
     pub raw: Vec<Box<RawValue>>,
 }
 
 /// Follows the cursors until the requested number of rows is complete.
-pub async fn collect<T>(
+pub(super) async fn collect<T>(
     args: ListArgs,
     fetch: impl AsyncFn(PageSelector) -> Result<Listing<T>, ClientError>,
 ) -> Result<Rows<T>> {

@@ -18,7 +18,7 @@ use crate::local_run::{LocalArgs, LocalSandbox};
 use crate::output::note;
 
 #[derive(Args)]
-pub struct McpArgs {
+pub(crate) struct McpArgs {
     /// Directory with skills, which run on this machine. By default the skills of the server.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct McpArgs {
     sandbox: Option<LocalSandbox>,
 }
 
-pub async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
+pub(crate) async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
     let McpArgs { dir, skill_tools, files, allow_network, sandbox } = args;
     let skills: Arc<dyn SkillProvider> = match dir {
         Some(dir) => {

@@ -11,13 +11,13 @@ use server::config::Config;
 use crate::output::Output;
 
 #[derive(Args)]
-pub struct MigrateArgs {
+pub(crate) struct MigrateArgs {
     #[command(flatten)]
     server: server::config::Args,
 }
 
 /// Applies pending migrations to the configured database and prints them.
-pub async fn run(args: &MigrateArgs, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(args: &MigrateArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let MigrationReport { from, applied, to } = server::migrate(&config).await?;
     if output.is_json() {

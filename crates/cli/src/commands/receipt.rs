@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::{connection, terminal};
 
 #[derive(Subcommand)]
-pub enum ReceiptCommand {
+pub(crate) enum ReceiptCommand {
     /// Verify a receipt, and compare files with it. Exit code 1 means that something does not match.
     Verify(VerifyArgs),
     /// Print the public key with which the server signs receipts.
@@ -26,7 +26,7 @@ pub enum ReceiptCommand {
 }
 
 #[derive(Args)]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// The receipt as `exec receipt` printed it, or - for standard input.
     #[arg(value_name = "FILE")]
     receipt: PathBuf,
@@ -48,7 +48,11 @@ pub struct VerifyArgs {
     extract: Option<PathBuf>,
 }
 
-pub async fn run(global: &Global, command: ReceiptCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(
+    global: &Global,
+    command: ReceiptCommand,
+    output: Output,
+) -> Result<ExitCode> {
     match command {
         ReceiptCommand::Verify(args) => verify(&args, output),
         ReceiptCommand::Key => {

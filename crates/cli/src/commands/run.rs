@@ -18,7 +18,7 @@ use crate::output::{Output, note, write_untrusted_chunk, write_untrusted_note};
 use crate::{connection, input, progress, terminal, text};
 
 #[derive(Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// A skill's name on the server, or name@version; or a directory, which runs on this machine
     /// without a server.
     #[arg(value_name = "SKILL|DIR")]
@@ -74,7 +74,7 @@ impl RunArgs {
     }
 }
 
-pub async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitCode> {
     if let SkillLocation::Directory(path) =
         SkillLocation::parse(&args.skill, global.is_server_configured())
     {
@@ -210,7 +210,7 @@ fn print_execution(ran: &Reply<Execution>, output: Output) -> Result<()> {
 
 /// `success in 35 ms (exited 0, cpu 30 ms, memory 9.8 MiB), files: report.md (1.2 KiB) — execution
 /// 0190…`
-pub fn summary(ran: &Execution) -> String {
+pub(crate) fn summary(ran: &Execution) -> String {
     let mut metadata = Vec::new();
     if let Some(outcome) = &ran.outcome {
         let code = ran.exit_code.map(|code| format!(" {code}")).unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::output::{Output, note};
 use crate::{connection, failure};
 
 #[derive(Args)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// When ready, publish every skill in this directory and run one of them.
     #[arg(long, value_name = "DIR")]
     demo: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct ServeArgs {
     server: server::config::Args,
 }
 
-pub async fn run(global: &Global, args: ServeArgs, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(global: &Global, args: ServeArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let keys = KeySources {
         explicit: global.api_key.clone().or_else(|| config.bootstrap_key.clone()),
@@ -62,7 +62,7 @@ pub async fn run(global: &Global, args: ServeArgs, output: Output) -> Result<Exi
 }
 
 /// Sends SIGTERM to this process, so that the service drains as it does for an operator.
-pub fn terminate_self() -> Result<()> {
+pub(crate) fn terminate_self() -> Result<()> {
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)?;
     Ok(())
 }
@@ -87,7 +87,7 @@ impl KeySources {
 
 /// The URL of the server from this machine. A server that listens on all addresses is reached
 /// through loopback.
-pub fn local_url(bound: &Bound) -> String {
+pub(crate) fn local_url(bound: &Bound) -> String {
     let mut addr = bound.addr;
     match addr.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => addr.set_ip(Ipv4Addr::LOCALHOST.into()),

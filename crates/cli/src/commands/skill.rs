@@ -27,7 +27,7 @@ use crate::output::Output;
 use crate::{connection, input, text};
 
 #[derive(Subcommand)]
-pub enum SkillCommand {
+pub(crate) enum SkillCommand {
     /// Publish skills.
     Push {
         /// Skill directories or zip files.
@@ -72,12 +72,16 @@ pub enum SkillCommand {
 }
 
 #[derive(Args)]
-pub struct NameArgs {
+pub(crate) struct NameArgs {
     /// The skill's name, or name@version.
     name: String,
 }
 
-pub async fn run(global: &Global, command: SkillCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(
+    global: &Global,
+    command: SkillCommand,
+    output: Output,
+) -> Result<ExitCode> {
     // Opened by each command that needs a server, so that the others work without a key.
     let connect = || connection::open(global);
     match command {

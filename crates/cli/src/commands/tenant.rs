@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::{connection, text};
 
 #[derive(Subcommand)]
-pub enum TenantCommand {
+pub(crate) enum TenantCommand {
     /// Create a tenant.
     Create(CreateArgs),
     /// Change the policy of a tenant. Settings without a flag stay as they are.
@@ -35,7 +35,7 @@ pub enum TenantCommand {
 }
 
 #[derive(Args)]
-pub struct CreateArgs {
+pub(crate) struct CreateArgs {
     /// The new tenant's id: letters, digits, dots, dashes and underscores.
     id: String,
     /// Do not allow published versions of skills to be replaced.
@@ -46,7 +46,7 @@ pub struct CreateArgs {
 }
 
 #[derive(Args)]
-pub struct UpdateArgs {
+pub(crate) struct UpdateArgs {
     /// The tenant's id.
     id: String,
     /// Whether a published version of a skill may be replaced.
@@ -102,7 +102,11 @@ impl PolicyArgs {
     }
 }
 
-pub async fn run(global: &Global, command: TenantCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(
+    global: &Global,
+    command: TenantCommand,
+    output: Output,
+) -> Result<ExitCode> {
     let client = connection::open(global)?;
     match command {
         TenantCommand::Create(args) => {

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::{connection, text};
 
 #[derive(Subcommand)]
-pub enum TrustCommand {
+pub(crate) enum TrustCommand {
     /// Manage the keys that may sign skills.
     #[command(subcommand)]
     Key(TrustedKeyCommand),
@@ -27,7 +27,7 @@ pub enum TrustCommand {
 }
 
 #[derive(Subcommand)]
-pub enum TrustedKeyCommand {
+pub(crate) enum TrustedKeyCommand {
     /// Trust a key.
     Add {
         /// A minisign public key file, or its line of base64.
@@ -47,7 +47,7 @@ pub enum TrustedKeyCommand {
 }
 
 #[derive(Subcommand)]
-pub enum DigestCommand {
+pub(crate) enum DigestCommand {
     /// Revoke content. No skill with this digest can be published or run.
     Revoke {
         /// The digest, as `skill get` prints it.
@@ -66,7 +66,7 @@ pub enum DigestCommand {
 }
 
 #[derive(Subcommand)]
-pub enum VersionCommand {
+pub(crate) enum VersionCommand {
     /// List the newest signed version of each skill.
     List(ListArgs),
     /// Forget the newest version of a skill, so that an older version can become the latest.
@@ -76,7 +76,11 @@ pub enum VersionCommand {
     },
 }
 
-pub async fn run(global: &Global, command: TrustCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(
+    global: &Global,
+    command: TrustCommand,
+    output: Output,
+) -> Result<ExitCode> {
     let client = connection::open(global)?;
     match command {
         TrustCommand::Key(command) => key(&client, command, output).await?,

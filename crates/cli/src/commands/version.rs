@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::output::Output;
 
-pub fn run(output: Output) -> Result<ExitCode> {
+pub(crate) fn run(output: Output) -> Result<ExitCode> {
     let version = env!("CARGO_PKG_VERSION");
     if output.is_json() {
         output.line(
@@ -26,6 +26,6 @@ pub fn run(output: Output) -> Result<ExitCode> {
 }
 
 /// The build profile. Benchmarks of a debug build are meaningless, so reports include it.
-pub fn build() -> &'static str {
+pub(crate) fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }
 }

@@ -10,12 +10,16 @@ use crate::connection;
 use crate::output::Output;
 
 #[derive(Subcommand)]
-pub enum WebhookCommand {
+pub(crate) enum WebhookCommand {
     /// Print the secret with which receivers verify signatures.
     Secret,
 }
 
-pub async fn run(global: &Global, command: WebhookCommand, output: Output) -> Result<ExitCode> {
+pub(crate) async fn run(
+    global: &Global,
+    command: WebhookCommand,
+    output: Output,
+) -> Result<ExitCode> {
     let client = connection::open(global)?;
     match command {
         WebhookCommand::Secret => {

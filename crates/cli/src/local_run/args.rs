@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Options for a directory, run without a server")]
-pub struct LocalArgs {
+pub(crate) struct LocalArgs {
     /// Let the script use the whole network of this machine.
     #[arg(long)]
     pub allow_network: bool,
@@ -22,14 +22,14 @@ pub struct LocalArgs {
 /// A kind of sandbox that works without a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum LocalSandbox {
+pub(crate) enum LocalSandbox {
     Native,
     Docker,
 }
 
 impl LocalArgs {
     /// The first of these flags that was given, for the error when a server runs the skill.
-    pub fn first_given_flag(&self) -> Option<&'static str> {
+    pub(crate) fn first_given_flag(&self) -> Option<&'static str> {
         let flags = [
             (self.allow_network, "--allow-network"),
             (self.trust_remote_code, "--trust-remote-code"),

@@ -18,13 +18,13 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest lifetime of a container: a user may allow a run to take as long as it needs.
 const MAX_CONTAINER_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-pub enum Backend {
+pub(super) enum Backend {
     Sandbox(LocalSandbox, Box<dyn Launcher>),
     Unconfined(UnconfinedPermit),
 }
 
 impl Backend {
-    pub fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Backend::Sandbox(LocalSandbox::Native, _) => "native",
             Backend::Sandbox(LocalSandbox::Docker, _) => "docker",
@@ -34,14 +34,14 @@ impl Backend {
 }
 
 /// Properties of a sandbox that are not part of its shape.
-pub struct SandboxOptions {
+pub(super) struct SandboxOptions {
     /// Proof that the user opened the network. Without it no launcher can open it.
     pub network: Option<HostNetworkPermit>,
     pub require: Vec<Control>,
 }
 
 /// Starts the given kind of sandbox; without one, the native sandbox or else Docker.
-pub async fn start(
+pub(super) async fn start(
     kind: Option<LocalSandbox>,
     config: &StandaloneConfig,
     options: &SandboxOptions,

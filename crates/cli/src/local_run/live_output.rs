@@ -14,7 +14,7 @@ use crate::terminal::StreamWriter;
 
 /// Where the script's two streams go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum LogDestination {
+pub(crate) enum LogDestination {
     /// Each to our stream of the same name, as for any other program.
     Split,
     /// Both to standard error, because standard output carries the result document.
@@ -25,13 +25,13 @@ pub enum LogDestination {
 
 /// One file that the run left.
 #[derive(Debug, Clone, Serialize)]
-pub struct SavedFile {
+pub(crate) struct SavedFile {
     pub name: String,
     pub size_bytes: u64,
 }
 
 /// Forwards the log and the files of a run as they arrive.
-pub struct LiveOutput {
+pub(super) struct LiveOutput {
     destination: LogDestination,
     stdout: StreamWriter,
     stderr: StreamWriter,
@@ -47,13 +47,17 @@ pub struct LiveOutput {
 
 /// The script's streams, for the result document.
 #[derive(Default)]
-pub struct CapturedStreams {
+pub(crate) struct CapturedStreams {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
 }
 
 impl LiveOutput {
-    pub fn new(destination: LogDestination, capture: bool, path: Option<PathBuf>) -> LiveOutput {
+    pub(super) fn new(
+        destination: LogDestination,
+        capture: bool,
+        path: Option<PathBuf>,
+    ) -> LiveOutput {
         LiveOutput {
             destination,
             stdout: StreamWriter::new(io::stdout().is_terminal()),
@@ -67,7 +71,7 @@ impl LiveOutput {
         }
     }
 
-    pub fn take_captured(&mut self) -> Option<CapturedStreams> {
+    pub(super) fn take_captured(&mut self) -> Option<CapturedStreams> {
         self.captured.take()
     }
 

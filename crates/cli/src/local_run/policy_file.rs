@@ -6,15 +6,15 @@ use serde::{Deserialize, Deserializer};
 use skill::UnitError;
 
 /// The name of both policy files: the user's and the one inside a skill.
-pub const POLICY_FILE: &str = "skillbox.toml";
+pub(super) const POLICY_FILE: &str = "skillbox.toml";
 
 /// A number with or without a unit, as a TOML string or a TOML number.
 #[derive(Debug, Clone)]
-pub struct Quantity(String);
+pub(super) struct Quantity(String);
 
 impl Quantity {
     /// The value, which must be more than zero. `key` is for the error message.
-    pub fn parse_positive<T: PartialOrd + Default>(
+    pub(super) fn parse_positive<T: PartialOrd + Default>(
         &self,
         key: &str,
         parse: impl Fn(&str) -> Result<T, UnitError>,
@@ -42,11 +42,13 @@ impl<'de> Deserialize<'de> for Quantity {
 }
 
 /// Parses a policy file.
-pub fn parse_policy<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T> {
+pub(super) fn parse_policy<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))
 }
 
-pub fn deserialize_controls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Control>, D::Error> {
+pub(super) fn deserialize_controls<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Vec<Control>, D::Error> {
     let names = Vec::<String>::deserialize(from)?;
     names.iter().map(|name| name.parse().map_err(serde::de::Error::custom)).collect()
 }

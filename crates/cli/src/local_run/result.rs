@@ -8,7 +8,7 @@ use super::live_output::{CapturedStreams, SavedFile};
 /// Facts about a run, filled in as they become known. A record can then be written even of a run
 /// that never started.
 #[derive(Debug, Default)]
-pub struct RunMetadata {
+pub(crate) struct RunMetadata {
     pub skill: Option<String>,
     pub version: Option<String>,
     pub digest: Option<String>,
@@ -22,7 +22,7 @@ pub struct RunMetadata {
 }
 
 /// A run that has finished.
-pub struct FinishedRun {
+pub(crate) struct FinishedRun {
     pub result: StandaloneResult,
     pub files: Vec<SavedFile>,
     pub captured: Option<CapturedStreams>,
@@ -33,7 +33,7 @@ pub struct FinishedRun {
 impl FinishedRun {
     /// The script's own exit code, so that shells can act on it. A run that Skillbox lost or
     /// refused counts as a failed call.
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         let result = &self.result;
         let script_code =
             result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);

@@ -19,7 +19,7 @@ use super::{LocalArgs, LocalSandbox};
 use crate::skill_reader;
 
 /// What to run, and where its output goes.
-pub struct LocalRunRequest<'a> {
+pub(crate) struct LocalRunRequest<'a> {
     pub path: &'a Path,
     pub request: Request,
     pub args: &'a LocalArgs,
@@ -38,7 +38,7 @@ struct PreparedRun {
 
 /// Reads, checks, plans and runs a skill. `before_start` is called when the run is fully decided and
 /// nothing has been started, which is the moment for warnings.
-pub async fn run(
+pub(crate) async fn run(
     local: LocalRunRequest<'_>,
     metadata: &mut RunMetadata,
     before_start: impl FnOnce(&RunMetadata),
@@ -57,7 +57,7 @@ pub async fn run(
 }
 
 /// Like [`run`], for a caller with its own sink and its own cancellation.
-pub async fn run_into(
+pub(crate) async fn run_into(
     path: &Path,
     request: &Request,
     args: &LocalArgs,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-pub enum SkillLocation {
+pub(crate) enum SkillLocation {
     Directory(PathBuf),
     Server,
 }
@@ -11,7 +11,7 @@ impl SkillLocation {
     /// A slash, `.` and `..` always mean a directory. So does the name of a directory that holds a
     /// skill, unless a server is configured: a script that runs `skillbox run NAME` against a
     /// server must not change its meaning because of a directory with that name beside it.
-    pub fn parse(text: &str, server_configured: bool) -> SkillLocation {
+    pub(crate) fn parse(text: &str, server_configured: bool) -> SkillLocation {
         let path = Path::new(text);
         let is_path = text.contains('/') || matches!(text, "." | "..");
         if is_path || (!server_configured && is_skill(path)) {

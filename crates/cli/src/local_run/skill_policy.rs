@@ -12,7 +12,7 @@ use super::policy_file::{POLICY_FILE, Quantity, deserialize_controls, parse_poli
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SkillPolicy {
+pub(super) struct SkillPolicy {
     timeout: Option<Quantity>,
     memory: Option<Quantity>,
     cpu: Option<Quantity>,
@@ -22,7 +22,7 @@ pub struct SkillPolicy {
 }
 
 impl SkillPolicy {
-    pub fn from_package(package: &Package) -> Result<SkillPolicy> {
+    pub(super) fn from_package(package: &Package) -> Result<SkillPolicy> {
         let Some(file) = package.files.iter().find(|file| file.path == POLICY_FILE) else {
             return Ok(SkillPolicy::default());
         };
@@ -32,7 +32,7 @@ impl SkillPolicy {
     }
 
     /// Lowers the limits in the skill's manifest. A higher limit here has no effect.
-    pub fn tighten(&self, package: &mut Package) -> Result<()> {
+    pub(super) fn tighten(&self, package: &mut Package) -> Result<()> {
         let manifest = &mut package.manifest;
         lower(&mut manifest.timeout_ms, "timeout", &self.timeout, parse_duration)?;
         lower(&mut manifest.resources.memory_bytes, "memory", &self.memory, parse_memory)?;
@@ -41,7 +41,7 @@ impl SkillPolicy {
 
     /// Fails if the network is open and the skill forbids it, and also if the skill requests a
     /// network: only the user can open it.
-    pub fn check_network(&self, open: bool) -> Result<()> {
+    pub(super) fn check_network(&self, open: bool) -> Result<()> {
         match self.network {
             Some(true) => {
                 bail!(

@@ -19,7 +19,7 @@ use super::policy_file::{Quantity, deserialize_controls, parse_policy};
 /// The user's own policy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct UserPolicy {
+pub(super) struct UserPolicy {
     pub sandbox: Option<LocalSandbox>,
     /// Skills that may use the network. Not by name, because any skill can use any name.
     pub allow_network: Vec<NetworkGrant>,
@@ -37,7 +37,7 @@ pub struct UserPolicy {
 /// Identifies a skill that may use the network, in a way that another skill cannot imitate.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum NetworkGrant {
+pub(super) enum NetworkGrant {
     /// Exactly this content, in any directory.
     Digest(String),
     /// Any content of exactly this directory.
@@ -80,7 +80,7 @@ impl NetworkGrant {
 
 impl UserPolicy {
     /// Reads the policy; a missing file is an empty policy.
-    pub fn read(path: Option<&Path>) -> Result<UserPolicy> {
+    pub(super) fn read(path: Option<&Path>) -> Result<UserPolicy> {
         let Some(path) = path else { return Ok(UserPolicy::default()) };
         let text = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -92,12 +92,16 @@ impl UserPolicy {
     }
 
     /// Whether this package may use the network.
-    pub fn allows_network(&self, package: &Package, directory: Option<&OpenDirectory>) -> bool {
+    pub(super) fn allows_network(
+        &self,
+        package: &Package,
+        directory: Option<&OpenDirectory>,
+    ) -> bool {
         self.allow_network.iter().any(|grant| grant.matches(package, directory))
     }
 
     /// The limits of every run; defaults where the policy sets none.
-    pub fn limits(&self) -> Result<RunPolicy> {
+    pub(super) fn limits(&self) -> Result<RunPolicy> {
         let mut policy = default_run_policy();
         let millis = |text: &str| parse_duration(text).map(Duration::from_millis);
         set(&mut policy.max_timeout, "max_timeout", &self.max_timeout, millis)?;

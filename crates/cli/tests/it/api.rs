@@ -14,7 +14,7 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Clone)]
-pub struct Api {
+pub(crate) struct Api {
     http: reqwest::Client,
     url: String,
     key: String,
@@ -22,40 +22,40 @@ pub struct Api {
 
 /// The response to a request.
 #[derive(Debug, Clone)]
-pub struct ApiResponse {
+pub(crate) struct ApiResponse {
     pub status: u16,
     pub body: Value,
 }
 
 impl ApiResponse {
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         text(&self.body["execution_id"])
     }
 }
 
 impl Api {
-    pub fn for_server(server: &Server) -> Self {
+    pub(crate) fn for_server(server: &Server) -> Self {
         Api::new(&server.url, &server.key)
     }
 
-    pub fn new(url: &str, key: &str) -> Self {
+    pub(crate) fn new(url: &str, key: &str) -> Self {
         Api { http: reqwest::Client::new(), url: url.to_owned(), key: key.to_owned() }
     }
 
     /// The same server with another key.
-    pub fn with_key(&self, key: &str) -> Self {
+    pub(crate) fn with_key(&self, key: &str) -> Self {
         Api { key: key.to_owned(), ..self.clone() }
     }
 
     /// Whether at least so many executions are queued.
-    pub async fn queued_at_least(&self, count: usize) -> bool {
+    pub(crate) async fn queued_at_least(&self, count: usize) -> bool {
         let rows =
             self.get(&format!("/v1/executions?limit=1&offset={}&status=queued", count - 1)).await;
         !rows.json::<Vec<Value>>().await.expect("JSON").is_empty()
     }
 
     /// Posts a run. `Err` means that the connection broke.
-    pub async fn run(
+    pub(crate) async fn run(
         &self,
         body: &Value,
         idempotency_key: Option<&str>,
@@ -70,25 +70,25 @@ impl Api {
     }
 
     /// Runs a skill to its end and returns the execution.
-    pub async fn result(&self, skill: &str) -> Value {
+    pub(crate) async fn result(&self, skill: &str) -> Value {
         let answer = self.run(&json!({ "skill": skill }), None).await.expect("an answer");
         assert_eq!(answer.status, 200, "{}", answer.body);
         answer.body
     }
 
     /// Runs a skill in a background task.
-    pub fn begin(&self, skill: &str) -> JoinHandle<Value> {
+    pub(crate) fn begin(&self, skill: &str) -> JoinHandle<Value> {
         let (api, skill) = (self.clone(), skill.to_owned());
         tokio::spawn(async move { api.result(&skill).await })
     }
 
-    pub async fn get(&self, path: &str) -> reqwest::Response {
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
         let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send();
         answer.await.expect("an answer")
     }
 
     /// Uploads a file as a form.
-    pub async fn upload(&self, content_type: &str, form: Vec<u8>) -> ApiResponse {
+    pub(crate) async fn upload(&self, content_type: &str, form: Vec<u8>) -> ApiResponse {
         let request = self.http.post(format!("{}/v1/files", self.url)).bearer_auth(&self.key);
         let answer = request
             .header("Content-Type", content_type)
@@ -100,24 +100,24 @@ impl Api {
         ApiResponse { status, body: answer.json().await.unwrap_or_default() }
     }
 
-    pub async fn post(&self, path: &str) -> reqwest::Response {
+    pub(crate) async fn post(&self, path: &str) -> reqwest::Response {
         let answer = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.key).send();
         answer.await.expect("an answer")
     }
 
     /// Gets JSON from a server that may fail.
-    pub async fn try_get(&self, path: &str) -> Result<ApiResponse, reqwest::Error> {
+    pub(crate) async fn try_get(&self, path: &str) -> Result<ApiResponse, reqwest::Error> {
         let answer =
             self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().await?;
         Ok(ApiResponse { status: answer.status().as_u16(), body: answer.json().await? })
     }
 
-    pub async fn execution(&self, id: &str) -> Value {
+    pub(crate) async fn execution(&self, id: &str) -> Value {
         self.get(&format!("/v1/executions/{id}")).await.json().await.expect("JSON")
     }
 
     /// Follows an execution until its log contains the text, which proves that the script runs.
-    pub async fn wait_for_log(&self, id: &str, text: &str) {
+    pub(crate) async fn wait_for_log(&self, id: &str, text: &str) {
         let mut events = self.get(&format!("/v1/executions/{id}/events")).await;
         let mut log = String::new();
         while !log.contains(text) {
@@ -132,7 +132,7 @@ impl Api {
     }
 
     /// All executions, or all with this status.
-    pub async fn executions(&self, status: Option<&str>) -> Vec<Value> {
+    pub(crate) async fn executions(&self, status: Option<&str>) -> Vec<Value> {
         let filter = status.map(|status| format!("&status={status}")).unwrap_or_default();
         let rows = self.get(&format!("/v1/executions?limit=200{filter}")).await;
         let rows: Vec<Value> = rows.json().await.expect("JSON");
@@ -140,12 +140,12 @@ impl Api {
         rows
     }
 
-    pub async fn count(&self, status: &str) -> usize {
+    pub(crate) async fn count(&self, status: &str) -> usize {
         self.executions(Some(status)).await.len()
     }
 
     /// Waits until no execution is queued or running, and returns all of them.
-    pub async fn wait_until_all_ended(&self) -> Vec<Value> {
+    pub(crate) async fn wait_until_all_ended(&self) -> Vec<Value> {
         wait_until("every execution ends", async || {
             let rows = self.executions(None).await;
             rows.iter()
@@ -157,7 +157,7 @@ impl Api {
 }
 
 /// Polls until the closure returns a value. Panics after the timeout.
-pub async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     let polling = async {
         loop {
             match poll().await {
@@ -172,6 +172,6 @@ pub async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>)
 }
 
 #[track_caller]
-pub fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("not a string: {value}")).to_owned()
 }

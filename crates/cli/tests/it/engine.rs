@@ -16,13 +16,13 @@ fn building() -> MutexGuard<'static, ()> {
 }
 
 #[derive(Clone)]
-pub struct Engine {
+pub(crate) struct Engine {
     pub host: String,
 }
 
 impl Engine {
     /// `None` without an engine, with a line for the summary of skipped tests.
-    pub fn here(what: &str) -> Option<Self> {
+    pub(crate) fn here(what: &str) -> Option<Self> {
         let host = variable("SKILLBOX_TEST_ENGINE");
         if host.is_none() {
             println!("NEEDS ENGINE: {what}");
@@ -32,7 +32,7 @@ impl Engine {
 
     /// Runs `docker` with these arguments, and returns its output. It must succeed.
     #[track_caller]
-    pub fn docker(&self, args: &[&str]) -> String {
+    pub(crate) fn docker(&self, args: &[&str]) -> String {
         let output = self.command(args).output().expect("the docker client runs");
         let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         assert!(
@@ -43,7 +43,7 @@ impl Engine {
         printed
     }
 
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("docker");
         // The builder of the engine itself: the newer one is a program of its own, which Debian
         // does not have.
@@ -54,7 +54,7 @@ impl Engine {
     /// Builds an image from a Dockerfile and its directory, without a network. Dropping the value removes
     /// the image.
     #[track_caller]
-    pub fn build(&self, dockerfile: &Path, context: &Path, tag: &str) -> Image {
+    pub(crate) fn build(&self, dockerfile: &Path, context: &Path, tag: &str) -> Image {
         let dockerfile = dockerfile.display().to_string();
         let context = context.display().to_string();
         let _alone = building();
@@ -67,14 +67,14 @@ impl Engine {
 
     /// Adds a second name to an image. Dropping the value removes the name.
     #[track_caller]
-    pub fn tag(&self, image: &str, tag: &str) -> Image {
+    pub(crate) fn tag(&self, image: &str, tag: &str) -> Image {
         self.docker(&["tag", image, tag]);
         Image { engine: self.clone(), tag: tag.to_owned() }
     }
 
     /// The configuration of an image.
     #[track_caller]
-    pub fn configuration(&self, image: &str) -> Value {
+    pub(crate) fn configuration(&self, image: &str) -> Value {
         serde_json::from_str(
             &self.docker(&["image", "inspect", "--format", "{{json .Config}}", image]),
         )
@@ -83,7 +83,7 @@ impl Engine {
 }
 
 /// The name of an image that a test created.
-pub struct Image {
+pub(crate) struct Image {
     engine: Engine,
     pub tag: String,
 }
@@ -97,7 +97,7 @@ impl Drop for Image {
     }
 }
 
-pub fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
@@ -106,6 +106,6 @@ pub fn repository() -> PathBuf {
     clippy::disallowed_methods,
     reason = "a test harness has no configuration to take it from"
 )]
-pub fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

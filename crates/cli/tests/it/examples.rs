@@ -33,7 +33,7 @@ async fn every_case_of_every_example_passes() {
 }
 
 /// Runs all cases on an existing server.
-pub async fn assert_every_case(server: &Server) {
+pub(crate) async fn assert_every_case(server: &Server) {
     let http = reqwest::Client::new();
     let mut wrong = Vec::new();
     for skill in sorted(&examples()).into_iter().filter(|path| path.join("SKILL.md").is_file()) {

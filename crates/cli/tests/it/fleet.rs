@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-pub use containers::Containers;
+pub(crate) use containers::Containers;
 use database::FleetDatabase;
 use objects::ObjectStore;
 
@@ -23,14 +23,14 @@ const KEY: &str = "sk-fleet-0123456789abcdef";
 const SECRET: &str = "a master secret that the whole fleet shares";
 
 /// The shared settings of all processes. Each process has its own data directory.
-pub struct Fleet {
+pub(crate) struct Fleet {
     pub database: FleetDatabase,
     pub objects: ObjectStore,
     settings: Vec<(String, String)>,
 }
 
 /// An accepted execution with its input.
-pub struct AcceptedRun {
+pub(crate) struct AcceptedRun {
     pub id: String,
     pub number: usize,
 }
@@ -39,7 +39,7 @@ impl Fleet {
     /// Whether there is an S3 server to test with. Otherwise this prints a line for the summary of
     /// skipped tests.
     #[expect(clippy::disallowed_methods, reason = "set by scripts/test.sh")]
-    pub fn is_available(test: &str) -> bool {
+    pub(crate) fn is_available(test: &str) -> bool {
         let available = std::env::var_os("SKILLBOX_TEST_S3_ENDPOINT").is_some();
         if !available {
             println!("NEEDS S3: {test} was not tried: SKILLBOX_TEST_S3_ENDPOINT names no server");
@@ -47,7 +47,7 @@ impl Fleet {
         available
     }
 
-    pub fn new() -> Fleet {
+    pub(crate) fn new() -> Fleet {
         let (database, objects) = (FleetDatabase::start(), ObjectStore::start());
         let settings = [
             ("SKILLBOX_DB_DSN", database.address()),
@@ -65,7 +65,7 @@ impl Fleet {
     }
 
     /// Uses containers of this engine as sandboxes.
-    pub fn with_containers(mut self, containers: &Containers) -> Fleet {
+    pub(crate) fn with_containers(mut self, containers: &Containers) -> Fleet {
         let images = ["python", "node", "bash"].map(|runtime| format!("skillbox/{runtime}:test"));
         let settings = [
             ("SKILLBOX_SANDBOX", "docker".to_owned()),
@@ -80,31 +80,31 @@ impl Fleet {
     }
 
     /// Adds settings.
-    pub fn with(mut self, settings: &[(String, String)]) -> Fleet {
+    pub(crate) fn with(mut self, settings: &[(String, String)]) -> Fleet {
         self.settings.extend_from_slice(settings);
         self
     }
 
-    pub fn api(&self) -> Server {
+    pub(crate) fn api(&self) -> Server {
         self.process("api", &[])
     }
 
-    pub fn worker(&self) -> Server {
+    pub(crate) fn worker(&self) -> Server {
         self.process("worker", &[])
     }
 
     /// A worker that kills or stops itself at a failpoint.
-    pub fn failing_worker(&self, failpoint: &str) -> Server {
+    pub(crate) fn failing_worker(&self, failpoint: &str) -> Server {
         self.process("worker", &[("SKILLBOX_FAILPOINT", failpoint)])
     }
 
     /// A process of this fleet with another database.
-    pub fn process_on_database(&self, dsn: &str, role: &str) -> Server {
+    pub(crate) fn process_on_database(&self, dsn: &str, role: &str) -> Server {
         self.process(role, &[("SKILLBOX_DB_DSN", dsn)])
     }
 
     /// Starts a process without waiting for its readiness, because it may refuse to start.
-    pub fn spawn(&self, role: &str) -> Server {
+    pub(crate) fn spawn(&self, role: &str) -> Server {
         let mut settings: Vec<(&str, &str)> =
             self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         settings.push(("SKILLBOX_ROLE", role));
@@ -113,7 +113,7 @@ impl Fleet {
         server
     }
 
-    pub fn process(&self, role: &str, extra: &[(&str, &str)]) -> Server {
+    pub(crate) fn process(&self, role: &str, extra: &[(&str, &str)]) -> Server {
         let mut settings: Vec<(&str, &str)> =
             self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         settings.push(("SKILLBOX_ROLE", role));
@@ -124,7 +124,11 @@ impl Fleet {
 
 /// Sends asynchronous runs with idempotency keys, and retries until each is accepted. A broken
 /// connection or a server error does not show whether a request was accepted.
-pub async fn submit(api: &Api, skill: &str, numbers: std::ops::Range<usize>) -> Vec<AcceptedRun> {
+pub(crate) async fn submit(
+    api: &Api,
+    skill: &str,
+    numbers: std::ops::Range<usize>,
+) -> Vec<AcceptedRun> {
     let mut accepted = Vec::new();
     for number in numbers {
         let body = json!({ "skill": skill, "mode": "async", "input": { "number": number } });
@@ -141,7 +145,7 @@ pub async fn submit(api: &Api, skill: &str, numbers: std::ops::Range<usize>) -> 
 
 /// Waits until each execution has ended, and checks that a success has the output and the file of its
 /// own input. Returns the number of executions per end.
-pub async fn wait_for_ends(api: &Api, accepted: &[AcceptedRun]) -> BTreeMap<String, usize> {
+pub(crate) async fn wait_for_ends(api: &Api, accepted: &[AcceptedRun]) -> BTreeMap<String, usize> {
     let mut ends = BTreeMap::new();
     for AcceptedRun { id, number } in accepted {
         let row = wait_until("an execution ends", async || ended_execution(api, id).await).await;

@@ -12,7 +12,7 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A process. Its start time distinguishes it from a later process with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub(crate) struct Process {
     pub pid: u32,
     pub name: String,
     parent: u32,
@@ -23,7 +23,7 @@ pub struct Process {
 }
 
 /// The processes of a server at one moment, and the mounts from before the test.
-pub struct ServerLeftovers {
+pub(crate) struct ServerLeftovers {
     server: u32,
     processes: Vec<Process>,
     mounts: BTreeSet<String>,
@@ -31,7 +31,7 @@ pub struct ServerLeftovers {
 
 impl ServerLeftovers {
     /// Must be called while the server runs. `mounts` are those from before its start.
-    pub fn record(server: u32, mounts: &BTreeSet<String>) -> Self {
+    pub(crate) fn record(server: u32, mounts: &BTreeSet<String>) -> Self {
         let processes = descendants(server);
         assert!(!processes.is_empty(), "a server has launchers");
         ServerLeftovers { server, processes, mounts: mounts.clone() }
@@ -39,7 +39,7 @@ impl ServerLeftovers {
 
     /// Waits until nothing of the server is left. Another server must be running on its data directory,
     /// because the restart removes leftovers.
-    pub async fn wait_until_removed(&self) {
+    pub(crate) async fn wait_until_removed(&self) {
         let deadline = Instant::now() + REMOVAL_TIMEOUT;
         loop {
             let remaining = self.remaining();
@@ -72,13 +72,13 @@ impl ServerLeftovers {
 }
 
 /// Whether this user can identify the cgroups and the users of sandboxes.
-pub fn can_inspect_all_processes() -> bool {
+pub(crate) fn can_inspect_all_processes() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// The mounts of the host, from where the tests stand; all but those of the containers and pods of
 /// other tests.
-pub fn mounts() -> BTreeSet<String> {
+pub(crate) fn mounts() -> BTreeSet<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").expect("the mounts");
     let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/", "/pods/", "/engine/data "];
     let of_others = |line: &&str| theirs.iter().any(|part| line.contains(part));
@@ -86,7 +86,7 @@ pub fn mounts() -> BTreeSet<String> {
 }
 
 /// Every process below this one.
-pub fn descendants(root: u32) -> Vec<Process> {
+pub(crate) fn descendants(root: u32) -> Vec<Process> {
     let all = processes();
     let descends = |process: &&Process| {
         let mut parent = process.parent;
@@ -99,7 +99,7 @@ pub fn descendants(root: u32) -> Vec<Process> {
 }
 
 /// The launcher processes of a server.
-pub fn launchers(server: u32) -> Vec<Process> {
+pub(crate) fn launchers(server: u32) -> Vec<Process> {
     let is_launcher = |process: &Process| {
         let command = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
         process.parent == server && command.starts_with(b"skillbox-launcher\0")
@@ -108,7 +108,7 @@ pub fn launchers(server: u32) -> Vec<Process> {
 }
 
 /// The cgroup directories of a server, or of one of its launchers, that exist now.
-pub fn cgroups(prefix: &str) -> Vec<PathBuf> {
+pub(crate) fn cgroups(prefix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut look_in = vec![PathBuf::from("/sys/fs/cgroup")];
     while let Some(directory) = look_in.pop() {
@@ -125,7 +125,7 @@ pub fn cgroups(prefix: &str) -> Vec<PathBuf> {
 }
 
 /// What the names of a server's cgroups start with.
-pub fn cgroup_prefix(server: u32) -> String {
+pub(crate) fn cgroup_prefix(server: u32) -> String {
     format!("skillbox-{server}-")
 }
 

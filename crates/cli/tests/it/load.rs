@@ -12,7 +12,7 @@ const MAX_ATTEMPTS: i32 = 3;
 
 /// How a request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendMode {
+pub(crate) enum SendMode {
     Sync,
     Async,
     /// With an idempotency key, waiting for the end.
@@ -21,26 +21,26 @@ pub enum SendMode {
 
 /// A request with a unique number, which is also its input.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub(crate) struct Request {
     pub number: usize,
     body: Value,
     pub key: Option<String>,
 }
 
 impl Request {
-    pub fn new(skill: &str, wait: SendMode, number: usize) -> Self {
+    pub(crate) fn new(skill: &str, wait: SendMode, number: usize) -> Self {
         let mode = if wait == SendMode::Async { "async" } else { "sync" };
         let body = json!({ "skill": skill, "mode": mode, "input": { "number": number } });
         Request { number, body, key: (wait == SendMode::Keyed).then(|| format!("key-{number}")) }
     }
 
-    pub async fn post(&self, api: &Api) -> Result<ApiResponse, reqwest::Error> {
+    pub(crate) async fn post(&self, api: &Api) -> Result<ApiResponse, reqwest::Error> {
         api.run(&self.body, self.key.as_deref()).await
     }
 }
 
 /// Concurrent requests and their responses.
-pub struct RequestLoad {
+pub(crate) struct RequestLoad {
     pub sent: Vec<Request>,
     pub responses: Vec<ApiResponse>,
     tasks: JoinSet<()>,
@@ -49,7 +49,7 @@ pub struct RequestLoad {
 }
 
 impl RequestLoad {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         RequestLoad {
             sent: Vec::new(),
@@ -60,7 +60,7 @@ impl RequestLoad {
         }
     }
 
-    pub fn send(&mut self, api: Api, request: Request) {
+    pub(crate) fn send(&mut self, api: Api, request: Request) {
         self.sent.push(request.clone());
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
@@ -72,14 +72,14 @@ impl RequestLoad {
     }
 
     /// Waits until at least so many responses have arrived.
-    pub async fn wait_for_answers(&mut self, count: usize) {
+    pub(crate) async fn wait_for_answers(&mut self, count: usize) {
         while self.responses.len() < count {
             self.responses.push(self.receiver.recv().await.expect("the sender is open"));
         }
     }
 
     /// Collects the responses that arrived before the server was killed.
-    pub async fn collect_remaining(&mut self) {
+    pub(crate) async fn collect_remaining(&mut self) {
         while self.tasks.join_next().await.is_some() {}
         while let Ok(response) = self.receiver.try_recv() {
             self.responses.push(response);
@@ -94,17 +94,17 @@ impl RequestLoad {
 
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecutionEnd {
+pub(crate) struct ExecutionEnd {
     pub status: String,
     pub outcome: Option<String>,
 }
 
 impl ExecutionEnd {
-    pub fn new(status: &str, outcome: &str) -> Self {
+    pub(crate) fn new(status: &str, outcome: &str) -> Self {
         ExecutionEnd { status: status.to_owned(), outcome: Some(outcome.to_owned()) }
     }
 
-    pub fn from_json(row: &Value) -> Self {
+    pub(crate) fn from_json(row: &Value) -> Self {
         ExecutionEnd {
             status: text(&row["status"]),
             outcome: row["outcome"].as_str().map(str::to_owned),
@@ -113,7 +113,7 @@ impl ExecutionEnd {
 
     /// The end that an execution must have after a crash. An end that was recorded stays. An execution
     /// whose script may have started is lost. All others run, up to the maximum number of attempts.
-    pub fn expected_after_crash(row: &Execution) -> Self {
+    pub(crate) fn expected_after_crash(row: &Execution) -> Self {
         match row.status {
             Status::Queued => ExecutionEnd::new("success", "exited"),
             Status::Running if !row.started && row.attempt < MAX_ATTEMPTS => {

@@ -16,39 +16,39 @@ use crate::engine::Engine;
 use crate::support::{CommandResult, clean_command, examples, run_command, skillbox, write_skill};
 
 /// A home directory with one skill in the directory `skill`.
-pub struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
-    pub fn with(script: &str, text: &str) -> Home {
+    pub(crate) fn with(script: &str, text: &str) -> Home {
         let home = tempdir().expect("a directory");
         write_skill(&home.path().join("skill"), "skill", script, text);
         Home(home)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         std::fs::write(path, text).expect("a file");
     }
 
-    pub fn command(&self, args: &[&str]) -> assert_cmd::Command {
+    pub(crate) fn command(&self, args: &[&str]) -> assert_cmd::Command {
         let mut command = skillbox(self.path());
         // No server listens there, so every call to a server fails.
         command.env("SKILLBOX_SERVER_URL", "http://127.0.0.1:1").args(args);
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> CommandResult {
+    pub(crate) fn run(&self, args: &[&str]) -> CommandResult {
         run_command(self.command(args))
     }
 
     /// Runs `audit` and returns its only record.
     #[track_caller]
-    pub fn audit(&self, args: &[&str]) -> (CommandResult, Value) {
+    pub(crate) fn audit(&self, args: &[&str]) -> (CommandResult, Value) {
         let result = self.run(&[&["audit"], args].concat());
         let line = result.stderr.strip_suffix('\n').expect("a line");
         assert!(!line.contains('\n'), "one record: {line}");

@@ -143,7 +143,7 @@ fn assert_outcome(skill: &str, run: &Value) {
 }
 
 /// The peak memory of the process, in bytes.
-pub fn peak_memory(pid: u32) -> u64 {
+pub(crate) fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a running process");
     let peak = status
         .lines()

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Dropping it removes the group. All of its processes must have ended.
-pub struct MemoryCgroup {
+pub(crate) struct MemoryCgroup {
     /// `None` if this user cannot create control groups.
     directory: Option<PathBuf>,
 }
 
 impl MemoryCgroup {
-    pub fn new(limit_bytes: u64) -> MemoryCgroup {
+    pub(crate) fn new(limit_bytes: u64) -> MemoryCgroup {
         let name = format!("skillbox-test-{}", uuid::Uuid::now_v7());
         let v1 = (Path::new("/sys/fs/cgroup/memory").join(&name), "memory.limit_in_bytes");
         let v2 = (Path::new("/sys/fs/cgroup").join(&name), "memory.max");
@@ -28,7 +28,7 @@ impl MemoryCgroup {
         }
     }
 
-    pub fn directory(&self) -> Option<&Path> {
+    pub(crate) fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
     }
 }

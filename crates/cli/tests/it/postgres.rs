@@ -1,7 +1,7 @@
 //! The real server with a real Postgres.
 
 #[path = "../../../store/tests/it/postgres.rs"]
-pub mod cluster;
+pub(crate) mod cluster;
 
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-pub use server::Server;
+pub(crate) use server::Server;
 
 /// The search path for interpreters, the only value taken from the environment of the tests.
 #[expect(clippy::disallowed_methods, reason = "a test harness has no configuration")]
@@ -16,7 +16,7 @@ fn path() -> String {
 }
 
 /// The binary with an empty environment and its own home directory.
-pub fn clean_command(home: &Path) -> Command {
+pub(crate) fn clean_command(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillbox"));
     command.env_clear().env("PATH", path()).env("HOME", home).current_dir(home);
     command
@@ -34,11 +34,11 @@ fn clean_command_in_cgroup(group: &Path, home: &Path) -> Command {
 }
 
 /// `skillbox` with its own home directory.
-pub fn skillbox(home: &Path) -> assert_cmd::Command {
+pub(crate) fn skillbox(home: &Path) -> assert_cmd::Command {
     assert_cmd::Command::from_std(clean_command(home))
 }
 
-pub fn examples() -> PathBuf {
+pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../examples/skills")
         .canonicalize()
@@ -47,7 +47,7 @@ pub fn examples() -> PathBuf {
 
 /// The output and the exit code of a command.
 #[derive(Debug)]
-pub struct CommandResult {
+pub(crate) struct CommandResult {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -56,7 +56,7 @@ pub struct CommandResult {
 impl CommandResult {
     /// The one line of JSON on standard output.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let line = self.stdout.strip_suffix('\n').unwrap_or(&self.stdout);
         assert!(!line.contains('\n'), "JSON must be on one line: {line}");
         serde_json::from_str(line)
@@ -64,19 +64,19 @@ impl CommandResult {
     }
 
     #[track_caller]
-    pub fn ok(self) -> Self {
+    pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self
     }
 
     #[track_caller]
-    pub fn failed(self, code: i32) -> Self {
+    pub(crate) fn failed(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self
     }
 }
 
-pub fn run_command(mut command: assert_cmd::Command) -> CommandResult {
+pub(crate) fn run_command(mut command: assert_cmd::Command) -> CommandResult {
     let output = command.output().expect("the command runs");
     CommandResult {
         code: output.status.code(),
@@ -85,7 +85,7 @@ pub fn run_command(mut command: assert_cmd::Command) -> CommandResult {
     }
 }
 
-pub fn write_skill(directory: &Path, name: &str, script: &str, text: &str) {
+pub(crate) fn write_skill(directory: &Path, name: &str, script: &str, text: &str) {
     write_skill_with("", directory, name, script, text);
 }
 

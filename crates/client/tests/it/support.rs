@@ -7,17 +7,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// What the server was sent: the head with lower-case header names, and the body.
-pub struct Asked {
+pub(crate) struct Asked {
     pub head: String,
     pub body: Vec<u8>,
 }
 
 impl Asked {
-    pub fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap_or_default()
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (key, value) = line.split_once(": ")?;
             (key == name).then_some(value)
@@ -25,14 +25,14 @@ impl Asked {
     }
 }
 
-pub struct Scripted {
+pub(crate) struct Scripted {
     pub address: SocketAddr,
     asked: JoinHandle<Asked>,
 }
 
 impl Scripted {
     /// Answers one request with `answer`, written as it would stand on the wire, then closes.
-    pub async fn answer(answer: impl Into<String>) -> Self {
+    pub(crate) async fn answer(answer: impl Into<String>) -> Self {
         let answer = answer.into();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -46,7 +46,7 @@ impl Scripted {
     }
 
     /// Answers one request with a JSON body.
-    pub async fn json(status: &str, body: &str) -> Self {
+    pub(crate) async fn json(status: &str, body: &str) -> Self {
         let length = body.len();
         Self::answer(format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nx-request-id: req-1\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -54,11 +54,11 @@ impl Scripted {
         .await
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub async fn asked(self) -> Asked {
+    pub(crate) async fn asked(self) -> Asked {
         self.asked.await.expect("the request was read")
     }
 }

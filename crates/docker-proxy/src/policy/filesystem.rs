@@ -20,7 +20,7 @@ const REQUIRED_MASKED_PATHS: &[&str] = &[
 const REQUIRED_READONLY_PATHS: &[&str] =
     &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-pub fn check(host: &HostConfig, policy: &ContainerPolicy) -> RequestResult {
+pub(super) fn check(host: &HostConfig, policy: &ContainerPolicy) -> RequestResult {
     if host.readonly_rootfs != Some(true) {
         return forbidden("a writable root file system");
     }
@@ -42,12 +42,12 @@ pub fn check(host: &HostConfig, policy: &ContainerPolicy) -> RequestResult {
 }
 
 /// Whether this is the container that fills the guest's volume, the only one that may write to it.
-pub fn is_filler(host: &HostConfig) -> bool {
+pub(crate) fn is_filler(host: &HostConfig) -> bool {
     host.mounts.iter().flatten().any(|mount| mount.read_only != Some(true))
 }
 
 /// The volumes that the container mounts.
-pub fn guest_volumes(host: &HostConfig) -> impl Iterator<Item = &str> {
+pub(crate) fn guest_volumes(host: &HostConfig) -> impl Iterator<Item = &str> {
     host.mounts.iter().flatten().map(|mount| mount.source.as_str())
 }
 

@@ -13,7 +13,7 @@ const BOUNDED_ULIMITS: &[&str] =
 /// These allow a higher priority than the host's own processes have, so they must be 0.
 const PRIORITY_ULIMITS: &[&str] = &["nice", "rtprio"];
 
-pub fn check(host: &HostConfig, policy: &ContainerPolicy) -> RequestResult {
+pub(super) fn check(host: &HostConfig, policy: &ContainerPolicy) -> RequestResult {
     let memory = check_range("Memory", host.memory, 1, policy.max_memory_bytes)?;
     if host.memory_swap != Some(memory) {
         return forbidden("MemorySwap other than Memory, which would be swap");

@@ -9,7 +9,7 @@ use crate::request_error::{RequestResult, forbidden};
 const MAX_ARGUMENTS: usize = 128;
 const MAX_ARGUMENT_BYTES: usize = 4096;
 
-pub fn check(
+pub(super) fn check(
     container: &ContainerBody,
     host: &HostConfig,
     policy: &ContainerPolicy,

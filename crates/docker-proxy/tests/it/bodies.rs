@@ -6,7 +6,7 @@ use crate::support::engine::{IMAGE_ID, VOLUME};
 use crate::support::{FILLER, PROFILE};
 
 /// The container of one run.
-pub fn sandbox() -> Value {
+pub(crate) fn sandbox() -> Value {
     json!({
         "Image": IMAGE_ID,
         "Hostname": "sandbox",
@@ -74,7 +74,7 @@ fn host() -> Value {
 }
 
 /// The container that puts the guest into its volume.
-pub fn filler() -> Value {
+pub(crate) fn filler() -> Value {
     let mut body = sandbox();
     let digest = "ab".repeat(32);
     let arguments = ["skillbox-fill-1", "1000", &digest];
@@ -85,17 +85,17 @@ pub fn filler() -> Value {
     body
 }
 
-pub fn mount(read_only: bool) -> Value {
+pub(crate) fn mount(read_only: bool) -> Value {
     json!({"Type": "volume", "Source": VOLUME, "Target": "/skillbox", "ReadOnly": read_only, "VolumeOptions": {"NoCopy": true}})
 }
 
-pub fn volume() -> Value {
+pub(crate) fn volume() -> Value {
     json!({"Name": "skillbox-guest-2", "Driver": "local", "DriverOpts": {}, "Labels": {"skillbox.version": "0.1.0"}})
 }
 
 /// The body with the value at a path like `HostConfig.Privileged` set, added or, with `null`, taken
 /// away.
-pub fn with(mut body: Value, path: &str, value: Value) -> Value {
+pub(crate) fn with(mut body: Value, path: &str, value: Value) -> Value {
     let mut at = &mut body;
     for step in path.split('.') {
         at = match step.parse::<usize>() {

@@ -25,7 +25,7 @@ struct ProxiedEngine {
 }
 
 /// The engine without the proxy, as an operator has it. Dropping it removes the leftovers.
-pub struct DirectEngine {
+pub(crate) struct DirectEngine {
     socket: PathBuf,
     pub leftovers: Vec<String>,
 }
@@ -36,7 +36,7 @@ impl DirectEngine {
         clippy::disallowed_methods,
         reason = "scripts/test.sh starts the engine and says where it is"
     )]
-    pub fn find(test: &str) -> Option<DirectEngine> {
+    pub(crate) fn find(test: &str) -> Option<DirectEngine> {
         let Ok(engine) = std::env::var("SKILLBOX_TEST_ENGINE") else {
             println!("NEEDS ENGINE: docker-proxy: {test}");
             return None;
@@ -47,16 +47,21 @@ impl DirectEngine {
         Some(DirectEngine { socket, leftovers: Vec::new() })
     }
 
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         Address::Unix(self.socket.clone())
     }
 
-    pub fn ask(&self, method: &str, target: &str, body: &str) -> RawResponse {
+    pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> RawResponse {
         self.try_ask(method, target, body).expect("the engine answers")
     }
 
     /// For a test that has failed already, perhaps because there is no answer.
-    pub fn try_ask(&self, method: &str, target: &str, body: &str) -> std::io::Result<RawResponse> {
+    pub(crate) fn try_ask(
+        &self,
+        method: &str,
+        target: &str,
+        body: &str,
+    ) -> std::io::Result<RawResponse> {
         let mut stream = BlockingStream::connect(&self.socket)?;
         let request =
             request(method, target, body).replacen("\r\n", "\r\nConnection: close\r\n", 1);

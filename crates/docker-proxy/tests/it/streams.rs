@@ -9,7 +9,7 @@ use tokio::net::{TcpStream, UnixListener, UnixStream};
 use crate::support::engine::{FakeEngine, OURS};
 use crate::support::{RunningProxy, pair, with_timeout};
 
-pub fn attach() -> String {
+pub(crate) fn attach() -> String {
     let query = "stream=true&stdin=true&stdout=true&stderr=false&logs=false";
     format!(
         "POST /v1.44/containers/{OURS}/attach?{query} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
@@ -17,7 +17,7 @@ pub fn attach() -> String {
 }
 
 /// Sends an attach and reads the head of its answer.
-pub async fn attached<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> (S, String) {
+pub(crate) async fn attached<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> (S, String) {
     stream.write_all(attach().as_bytes()).await.expect("written");
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -27,7 +27,7 @@ pub async fn attached<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> (S, S
 }
 
 /// Sends data, reads its echo, closes its direction, and reads the final output.
-pub async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+pub(crate) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     for word in ["hello", "again"] {
         stream.write_all(word.as_bytes()).await.expect("written");
         let mut read_payloads = [0; 5];

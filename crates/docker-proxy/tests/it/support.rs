@@ -1,8 +1,8 @@
 //! A fake engine that records its requests, a proxy in front of it, and a client that sends raw
 //! bytes.
 
-pub mod engine;
-pub mod filter;
+pub(crate) mod engine;
+pub(crate) mod filter;
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use tokio::time::timeout;
 
 use engine::{FakeEngine, RecordedRequest};
 
-pub const INSTANCE: &str = "test";
-pub const IMAGE: &str = "python:3.12-slim";
-pub const PROFILE: &str = r#"{"defaultAction":"SCMP_ACT_ERRNO"}"#;
-pub const FILLER: [&str; 4] = ["/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill"];
+pub(crate) const INSTANCE: &str = "test";
+pub(crate) const IMAGE: &str = "python:3.12-slim";
+pub(crate) const PROFILE: &str = r#"{"defaultAction":"SCMP_ACT_ERRNO"}"#;
+pub(crate) const FILLER: [&str; 4] = ["/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill"];
 
 /// A test that waits this long hangs.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub async fn with_timeout<F: Future>(what: &str, work: F) -> F::Output {
+pub(crate) async fn with_timeout<F: Future>(what: &str, work: F) -> F::Output {
     timeout(TEST_TIMEOUT, work).await.unwrap_or_else(|_| panic!("{what} took too long"))
 }
 
-pub fn policy() -> ContainerPolicy {
+pub(crate) fn policy() -> ContainerPolicy {
     ContainerPolicy {
         instance: INSTANCE.into(),
         images: vec![IMAGE.into(), "bash:5".into()],
@@ -47,7 +47,7 @@ pub fn policy() -> ContainerPolicy {
 }
 
 /// A running proxy on a socket in its own directory.
-pub struct RunningProxy {
+pub(crate) struct RunningProxy {
     _directory: TempDir,
     pub address: Address,
     stop: Option<oneshot::Sender<()>>,
@@ -55,7 +55,10 @@ pub struct RunningProxy {
 }
 
 impl RunningProxy {
-    pub async fn start(engine: Address, change: impl FnOnce(&mut ProxyConfig)) -> RunningProxy {
+    pub(crate) async fn start(
+        engine: Address,
+        change: impl FnOnce(&mut ProxyConfig),
+    ) -> RunningProxy {
         let directory = tempfile::tempdir().expect("a directory");
         let listen = Address::Unix(directory.path().join("proxy.sock"));
         let mut config = ProxyConfig {
@@ -73,13 +76,13 @@ impl RunningProxy {
         RunningProxy { _directory: directory, address, stop: Some(stop), task }
     }
 
-    pub async fn connect(&self) -> UnixStream {
+    pub(crate) async fn connect(&self) -> UnixStream {
         let Address::Unix(path) = &self.address else { panic!("a unix socket") };
         UnixStream::connect(path).await.expect("a connection")
     }
 
     /// Sends raw bytes and reads the whole response.
-    pub async fn raw(&self, bytes: &[u8]) -> RawResponse {
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> RawResponse {
         let mut stream = self.connect().await;
         // The proxy may have answered and closed before it has read everything.
         let _ = stream.write_all(bytes).await;
@@ -89,23 +92,23 @@ impl RunningProxy {
     }
 
     /// Sends raw bytes and closes its direction.
-    pub async fn raw_and_close(&self, bytes: &[u8]) {
+    pub(crate) async fn raw_and_close(&self, bytes: &[u8]) {
         let mut stream = self.connect().await;
         let _ = stream.write_all(bytes).await;
         let _ = stream.shutdown().await;
         let _ = with_timeout("the end", stream.read_to_end(&mut Vec::new())).await;
     }
 
-    pub async fn ask(&self, method: &str, target: &str, body: &str) -> RawResponse {
+    pub(crate) async fn ask(&self, method: &str, target: &str, body: &str) -> RawResponse {
         self.raw(request(method, target, body).as_bytes()).await
     }
 
-    pub async fn create(&self, body: &Value) -> RawResponse {
+    pub(crate) async fn create(&self, body: &Value) -> RawResponse {
         self.ask("POST", "/v1.44/containers/create", &body.to_string()).await
     }
 
     /// Shuts the proxy down, and waits until it has stopped.
-    pub async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.stop.take().map(|stop| stop.send(()));
         with_timeout("the end of the proxy", &mut self.task).await.expect("no panic");
     }
@@ -117,7 +120,7 @@ impl Drop for RunningProxy {
     }
 }
 
-pub fn request(method: &str, target: &str, body: &str) -> String {
+pub(crate) fn request(method: &str, target: &str, body: &str) -> String {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     format!(
         "{method} {target} HTTP/1.1\r\nHost: x\r\n{kind}Content-Length: {}\r\n\r\n{body}",
@@ -127,14 +130,14 @@ pub fn request(method: &str, target: &str, body: &str) -> String {
 
 /// A response, split into status, head and body.
 #[derive(Debug)]
-pub struct RawResponse {
+pub(crate) struct RawResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
 impl RawResponse {
-    pub fn read(bytes: &[u8]) -> RawResponse {
+    pub(crate) fn read(bytes: &[u8]) -> RawResponse {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
@@ -146,11 +149,11 @@ impl RawResponse {
         }
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         self.json()["message"].as_str().unwrap_or_else(|| panic!("no message: {self:?}")).to_owned()
     }
 }
@@ -167,13 +170,13 @@ fn joined(mut body: &str) -> String {
 }
 
 /// A fake engine and a proxy in front of it.
-pub async fn pair() -> (FakeEngine, RunningProxy) {
+pub(crate) async fn pair() -> (FakeEngine, RunningProxy) {
     let engine = FakeEngine::start().await;
     let proxy = RunningProxy::start(engine.address(), |_| {}).await;
     (engine, proxy)
 }
 
 /// The requests that are not lookups of the proxy itself.
-pub fn mutating_requests(requests: &[RecordedRequest]) -> Vec<&RecordedRequest> {
+pub(crate) fn mutating_requests(requests: &[RecordedRequest]) -> Vec<&RecordedRequest> {
     requests.iter().filter(|requests| requests.method != "GET").collect()
 }

@@ -18,7 +18,7 @@ const CPU_PERIOD_MICROS: u64 = 1_000_000;
 const MAX_SOCKET_BYTES: u64 = 16 << 20;
 
 /// The directories of one sandbox.
-pub enum SandboxCgroup {
+pub(super) enum SandboxCgroup {
     None,
     V2 { directory: PathBuf, controllers: Vec<CgroupController> },
     V1 { directories: Vec<(CgroupController, PathBuf)> },
@@ -26,7 +26,7 @@ pub enum SandboxCgroup {
 
 impl SandboxCgroup {
     /// Creates the directories of a sandbox called `name`.
-    pub fn create(base: &Cgroups, name: &str) -> io::Result<SandboxCgroup> {
+    pub(super) fn create(base: &Cgroups, name: &str) -> io::Result<SandboxCgroup> {
         match base {
             Cgroups::None => Ok(SandboxCgroup::None),
             Cgroups::V2 { directory, controllers } => {
@@ -52,7 +52,7 @@ impl SandboxCgroup {
     }
 
     /// The descriptor for `CLONE_INTO_CGROUP`, which only the unified hierarchy supports.
-    pub fn clone_target(&self) -> io::Result<Option<OwnedFd>> {
+    pub(super) fn clone_target(&self) -> io::Result<Option<OwnedFd>> {
         match self {
             SandboxCgroup::V2 { directory, .. } => Ok(Some(File::open(directory)?.into())),
             SandboxCgroup::None | SandboxCgroup::V1 { .. } => Ok(None),
@@ -63,7 +63,7 @@ impl SandboxCgroup {
     ///
     /// The kernel may wait for an RCU grace period per move, about 10 ms on an idle machine, so a
     /// spare child does this before it is needed.
-    pub fn enter(&self) -> io::Result<()> {
+    pub(super) fn enter(&self) -> io::Result<()> {
         if let SandboxCgroup::V1 { directories } = self {
             for (_, directory) in directories {
                 fs::write(directory.join("cgroup.procs"), "0")?;
@@ -73,7 +73,7 @@ impl SandboxCgroup {
     }
 
     /// Writes the limits; returns which of them the kernel enforces.
-    pub fn apply_limits(&self, limits: &CgroupLimits) -> io::Result<EnforcedLimits> {
+    pub(super) fn apply_limits(&self, limits: &CgroupLimits) -> io::Result<EnforcedLimits> {
         let mut enforced = EnforcedLimits::default();
         match self {
             SandboxCgroup::None => {}
@@ -92,7 +92,7 @@ impl SandboxCgroup {
     }
 
     /// Adds the counters of the cgroups to `counters`.
-    pub fn add_counters(&self, counters: &mut Counters) {
+    pub(super) fn add_counters(&self, counters: &mut Counters) {
         let read = |controller: CgroupController, v1: &str, v2: &str| -> Option<String> {
             match self {
                 SandboxCgroup::None => None,
@@ -116,7 +116,7 @@ impl SandboxCgroup {
     }
 
     /// Removes the directories; true when none remains.
-    pub fn remove(&self) -> bool {
+    pub(super) fn remove(&self) -> bool {
         match self {
             SandboxCgroup::None => true,
             SandboxCgroup::V2 { directory, .. } => remove_directory(directory),
@@ -212,7 +212,7 @@ fn remove_directory(directory: &Path) -> bool {
 }
 
 /// The value of a line `name value`.
-pub fn parse_field(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn parse_field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 

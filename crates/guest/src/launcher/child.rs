@@ -38,7 +38,7 @@ struct OpenedFiles {
 
 /// Prepares a sandbox, waits on `channel` for a launch request and executes the guest. Never
 /// returns.
-pub fn run_child(
+pub(super) fn run_child(
     group: &SandboxCgroup,
     channel: OwnedFd,
     program: BorrowedFd<'_>,

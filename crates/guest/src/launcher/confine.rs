@@ -16,12 +16,12 @@ const NEWEST_ABI: ABI = ABI::V6;
 /// Forbids core dumps of the launcher and all its children. With a limit of 1 the kernel neither
 /// writes a core file nor starts the host's core dump handler, which a limit of 0 does not prevent;
 /// root can set it even where the service's own limit is 0.
-pub fn forbid_core_dumps() {
+pub(crate) fn forbid_core_dumps() {
     let both = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
     let _ = rustix::process::setrlimit(Resource::Core, both);
 }
 
-pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
+pub(crate) fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
     for (limit, value) in limits {
         let resource = resource(*limit);
         // The service's own hard limit may be lower and cannot be raised.
@@ -34,7 +34,7 @@ pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
 }
 
 /// The same, ignoring errors: gVisor supports only some of these limits.
-pub fn lower_rlimits(limits: &[(Rlimit, u64)]) {
+pub(crate) fn lower_rlimits(limits: &[(Rlimit, u64)]) {
     for limit in limits {
         let _ = set_rlimits(std::slice::from_ref(limit));
     }
@@ -58,7 +58,7 @@ fn resource(limit: Rlimit) -> Resource {
 
 /// Restricts access to the given paths, as a second layer behind the mounts, and keeps signals and
 /// abstract sockets inside of the sandbox.
-pub fn restrict_paths(rules: &LandlockRules) -> io::Result<()> {
+pub(crate) fn restrict_paths(rules: &LandlockRules) -> io::Result<()> {
     landlock_ruleset(rules)
         .and_then(|ruleset| ruleset.restrict_self())
         .map_err(io::Error::other)?;
@@ -98,11 +98,11 @@ fn allow(
 
 /// Installs the notify filter and returns its listener. Failure is not an error (the kernel may not
 /// support it, or have another listener already): the filter neither allows nor denies anything.
-pub fn notify_filter(program: &[u8]) -> Option<OwnedFd> {
+pub(crate) fn notify_filter(program: &[u8]) -> Option<OwnedFd> {
     if program.is_empty() { None } else { sys::install_notify_filter(program).ok() }
 }
 
 /// Installs a seccomp filter.
-pub fn filter_system_calls(program: &[u8]) -> io::Result<()> {
+pub(crate) fn filter_system_calls(program: &[u8]) -> io::Result<()> {
     sys::install_seccomp(program)
 }

@@ -8,7 +8,7 @@ use std::{fs, io};
 /// Maps the one user and group of a new user namespace; true when they are unique to this sandbox.
 ///
 /// Root maps an id that nothing else on the machine uses; another user can only map its own.
-pub fn map_ids(pid: i32) -> io::Result<bool> {
+pub(super) fn map_ids(pid: i32) -> io::Result<bool> {
     let root = rustix::process::geteuid().is_root();
     let (uid, gid) = if root {
         let id = UID_BASE + permute_pid(pid as u32, &boot_id());
@@ -50,7 +50,7 @@ fn permute_pid(pid: u32, key: &[u8]) -> u32 {
 
 /// Switches to the mapped user. Before that, new files would have an unmapped owner, and the kernel
 /// rejects creating them.
-pub fn switch_to_inside_user() -> io::Result<()> {
+pub(super) fn switch_to_inside_user() -> io::Result<()> {
     match rustix::thread::set_thread_groups(&[]) {
         // An unprivileged process cannot drop supplementary groups; none of them is mapped inside.
         Ok(()) | Err(rustix::io::Errno::PERM) => {}
@@ -65,7 +65,7 @@ pub fn switch_to_inside_user() -> io::Result<()> {
 /// Empties the capability bounding set. Dropping from it requires a capability, so it must be done
 /// before the other sets are emptied; it removes no capability of this process, so it can be done
 /// early.
-pub fn drop_bounding_set() -> io::Result<()> {
+pub(super) fn drop_bounding_set() -> io::Result<()> {
     for bit in 0..64 {
         match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(
             1 << bit,
@@ -80,7 +80,7 @@ pub fn drop_bounding_set() -> io::Result<()> {
 }
 
 /// Empties the other four capability sets.
-pub fn drop_capabilities() -> io::Result<()> {
+pub(super) fn drop_capabilities() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };

@@ -10,7 +10,7 @@
 
 mod cgroup;
 mod child;
-pub mod confine;
+pub(crate) mod confine;
 mod identity;
 mod mount;
 mod root;
@@ -18,7 +18,7 @@ mod spare;
 mod sys;
 
 use cgroup::SandboxCgroup;
-pub use cgroup::parse_field;
+pub(crate) use cgroup::parse_field;
 use guest::channel;
 use guest::jail::{
     Cgroups, Counters, EnforcedLimits, FromLauncher, SandboxNetwork, SandboxPlan, ToLauncher,
@@ -68,7 +68,7 @@ struct LauncherProcess {
 }
 
 /// Serves the host on standard input until it disconnects.
-pub fn main() -> ! {
+pub(crate) fn main() -> ! {
     let served = start().and_then(|mut launcher| {
         let served = launcher.serve();
         launcher.shut_down();

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A new tmpfs of this size.
-pub fn tmpfs(size: &ScratchLimits, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
+pub(super) fn tmpfs(size: &ScratchLimits, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     let [(bytes_key, bytes), (inodes_key, inodes)] = size_options(size);
     file_system(
         "tmpfs",
@@ -18,12 +18,12 @@ pub fn tmpfs(size: &ScratchLimits, attributes: MountAttrFlags) -> io::Result<Own
 }
 
 /// The mount options for a size.
-pub fn size_options(size: &ScratchLimits) -> [(&'static str, String); 2] {
+pub(super) fn size_options(size: &ScratchLimits) -> [(&'static str, String); 2] {
     [("size", size.bytes.to_string()), ("nr_inodes", size.inodes.to_string())]
 }
 
 /// A new detached mount of a file system.
-pub fn file_system(
+pub(super) fn file_system(
     kind: &str,
     options: &[(&str, &str)],
     attributes: MountAttrFlags,
@@ -37,7 +37,7 @@ pub fn file_system(
 }
 
 /// A detached copy of the mounts at a path.
-pub fn clone_tree(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
+pub(super) fn clone_tree(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
@@ -45,12 +45,12 @@ pub fn clone_tree(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
 }
 
 /// Attaches a detached mount at a path.
-pub fn attach(mount: &OwnedFd, at: BorrowedFd<'_>, path: &str) -> io::Result<()> {
+pub(super) fn attach(mount: &OwnedFd, at: BorrowedFd<'_>, path: &str) -> io::Result<()> {
     Ok(rustix::mount::move_mount(mount, "", at, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
 /// Sets attributes of a mount and, if `recursive`, of those below it.
-pub fn set_attributes(
+pub(super) fn set_attributes(
     mount: &OwnedFd,
     attributes: MountAttrFlags,
     recursive: bool,
@@ -59,11 +59,11 @@ pub fn set_attributes(
 }
 
 /// The attributes of all mounts of a sandbox.
-pub fn nosuid_nodev() -> MountAttrFlags {
+pub(super) fn nosuid_nodev() -> MountAttrFlags {
     MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
 }
 
 /// Whether the root of a mount is a directory.
-pub fn is_directory(mount: &OwnedFd) -> io::Result<bool> {
+pub(super) fn is_directory(mount: &OwnedFd) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(mount)?.st_mode) == FileType::Directory)
 }

@@ -25,7 +25,7 @@ const INITIAL_SCRATCH: ScratchLimits = ScratchLimits { bytes: 1 << 20, inodes: 6
 const ROOT_SIZE: ScratchLimits = ScratchLimits { bytes: 4 << 20, inodes: 1024 };
 
 /// The opened host files and trees of a plan, in the plan's order.
-pub struct HostSources(Vec<Option<HostSource>>);
+pub(super) struct HostSources(Vec<Option<HostSource>>);
 
 enum HostSource {
     /// A detached mount.
@@ -35,7 +35,7 @@ enum HostSource {
 }
 
 /// The result of building the root.
-pub struct BuiltRoot {
+pub(super) struct BuiltRoot {
     /// The kernel's list of locks, opened before it was masked, if the kernel has one.
     pub locks: Option<OwnedFd>,
     /// No host tree is mounted with the host's own inodes.
@@ -46,7 +46,7 @@ pub struct BuiltRoot {
 
 /// Opens every host path while this process still runs as the service's user, who may have access
 /// that the sandbox's user does not have.
-pub fn open_sources(plan: &SandboxPlan) -> io::Result<HostSources> {
+pub(super) fn open_sources(plan: &SandboxPlan) -> io::Result<HostSources> {
     let open = |entry: &RootEntry| match entry {
         RootEntry::Bind { source, .. } if std::fs::metadata(source)?.is_file() => {
             Ok(Some(HostSource::File(File::open(source)?)))
@@ -75,7 +75,7 @@ pub fn open_sources(plan: &SandboxPlan) -> io::Result<HostSources> {
 
 /// Builds the new root and makes it the root of this process. The old root is unreachable
 /// afterwards.
-pub fn build_and_enter(plan: &SandboxPlan, sources: HostSources) -> io::Result<BuiltRoot> {
+pub(super) fn build_and_enter(plan: &SandboxPlan, sources: HostSources) -> io::Result<BuiltRoot> {
     // First: otherwise a shared mount would propagate everything below to the host.
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     // The scratch file system is mounted between the old root and the new one. It is thus detached
@@ -100,7 +100,7 @@ pub fn build_and_enter(plan: &SandboxPlan, sources: HostSources) -> io::Result<B
 }
 
 /// Sets the size of the scratch file system to the limits of a run.
-pub fn resize_scratch(scratch: &OwnedFd, size: &ScratchLimits) -> io::Result<()> {
+pub(super) fn resize_scratch(scratch: &OwnedFd, size: &ScratchLimits) -> io::Result<()> {
     let context = rustix::mount::fspick(
         scratch,
         "",

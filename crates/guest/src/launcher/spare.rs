@@ -23,7 +23,7 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 const USER_MAPPED: &[u8] = b"mapped";
 
 /// A child that has not been assigned to a launch request yet.
-pub struct SpareChild {
+pub(super) struct SpareChild {
     pub pid: i32,
     pub pidfd: OwnedFd,
     channel: OwnedFd,
@@ -34,7 +34,7 @@ pub struct SpareChild {
 impl SpareChild {
     /// Clones a child into new namespaces and into `group`. On failure the group is returned, so
     /// that the caller can remove it.
-    pub fn clone_into(
+    pub(super) fn clone_into(
         group: SandboxCgroup,
         plan: &SandboxPlan,
         network: SandboxNetwork,
@@ -50,7 +50,7 @@ impl SpareChild {
 
     /// Applies the cgroup limits and sends the launch packet, which has the other limits and the
     /// stream. The child becomes the guest with it.
-    pub fn assign(
+    pub(super) fn assign(
         &self,
         limits: &CgroupLimits,
         packet: &channel::Packet,

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// The result of `clone3` in the child and in the parent.
-pub enum Cloned {
+pub(super) enum Cloned {
     Child,
     Parent { pid: i32, pidfd: OwnedFd },
 }
 
 /// Clones a child into new namespaces and, if one of the unified hierarchy is given, into `cgroup`.
-pub fn clone_into(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
+pub(super) fn clone_into(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     let mut pidfd: i32 = -1;
     let mut args = libc::clone_args {
         flags: namespaces | libc::CLONE_PIDFD as u64,
@@ -48,14 +48,14 @@ pub fn clone_into(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result
 }
 
 /// Enters a new cgroup namespace, whose root is the current cgroup.
-pub fn unshare_cgroup_namespace() -> io::Result<()> {
+pub(super) fn unshare_cgroup_namespace() -> io::Result<()> {
     // SAFETY: a cgroup namespace changes no descriptor and no memory.
     let done = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Sets mount attributes on a mount and, when `recursive`, on those below it.
-pub fn set_mount_attributes(
+pub(super) fn set_mount_attributes(
     tree: BorrowedFd<'_>,
     attributes: u64,
     recursive: bool,
@@ -77,7 +77,7 @@ pub fn set_mount_attributes(
 }
 
 /// Reaps a child; returns the resources that it and its descendants used. Blocks until it exits.
-pub fn reap(pid: i32) -> io::Result<libc::rusage> {
+pub(super) fn reap(pid: i32) -> io::Result<libc::rusage> {
     let mut status = 0;
     // SAFETY: an all-zero rusage is a valid value of that plain struct.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -87,7 +87,7 @@ pub fn reap(pid: i32) -> io::Result<libc::rusage> {
 }
 
 /// Brings up the loopback interface of this network namespace.
-pub fn bring_up_loopback() -> io::Result<()> {
+pub(super) fn bring_up_loopback() -> io::Result<()> {
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::DGRAM,
@@ -105,12 +105,12 @@ pub fn bring_up_loopback() -> io::Result<()> {
 }
 
 /// Installs one seccomp program, given as raw instructions.
-pub fn install_seccomp(program: &[u8]) -> io::Result<()> {
+pub(super) fn install_seccomp(program: &[u8]) -> io::Result<()> {
     install(program, 0).map(drop)
 }
 
 /// Installs a filter that suspends calls, and returns the listener for them.
-pub fn install_notify_filter(program: &[u8]) -> io::Result<OwnedFd> {
+pub(super) fn install_notify_filter(program: &[u8]) -> io::Result<OwnedFd> {
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     // With the second flag (since Linux 5.19), signals do not interrupt a call that the listener
     // has received.
@@ -140,7 +140,7 @@ fn install(program: &[u8], flags: libc::c_ulong) -> io::Result<libc::c_long> {
 }
 
 /// Makes `fd` the descriptor `target`, which then survives an exec.
-pub fn duplicate_to(fd: BorrowedFd<'_>, target: i32) -> io::Result<()> {
+pub(super) fn duplicate_to(fd: BorrowedFd<'_>, target: i32) -> io::Result<()> {
     // SAFETY: dup2 takes two numbers. The caller names descriptors that no Rust value will use
     // again, because an exec follows.
     let done = unsafe { libc::dup2(fd.as_raw_fd(), target) };
@@ -148,7 +148,7 @@ pub fn duplicate_to(fd: BorrowedFd<'_>, target: i32) -> io::Result<()> {
 }
 
 /// Marks every descriptor from `first` on to be closed by the next exec.
-pub fn close_on_exec_from(first: u32) -> io::Result<()> {
+pub(super) fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: with this flag no descriptor is closed now, so all owned descriptors stay valid.
     let done =
         unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
@@ -156,7 +156,7 @@ pub fn close_on_exec_from(first: u32) -> io::Result<()> {
 }
 
 /// Closes every descriptor from 3 on except these two. Only for a child that never uses the others.
-pub fn close_all_but(keep: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+pub(super) fn close_all_but(keep: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     let mut keep = keep.map(|fd| fd.as_raw_fd() as u32);
     keep.sort_unstable();
     for (first, last) in [(3, keep[0] - 1), (keep[0] + 1, keep[1] - 1), (keep[1] + 1, u32::MAX)] {
@@ -169,7 +169,11 @@ pub fn close_all_but(keep: [BorrowedFd<'_>; 2]) -> io::Result<()> {
 }
 
 /// Executes the program behind the descriptor. Returns only on failure.
-pub fn execute(program: BorrowedFd<'_>, arguments: &[&CStr], environment: &[&CStr]) -> io::Error {
+pub(super) fn execute(
+    program: BorrowedFd<'_>,
+    arguments: &[&CStr],
+    environment: &[&CStr],
+) -> io::Error {
     let pointers = |strings: &[&CStr]| -> Vec<*const libc::c_char> {
         strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
     };

@@ -14,13 +14,13 @@ const NO_LIMIT: u64 = 1 << 60;
 
 /// The visible hierarchy. A native sandbox sees none; its launcher reads the counters.
 #[derive(Clone, Copy)]
-pub enum Cgroup {
+pub(super) enum Cgroup {
     V1,
     V2,
 }
 
 impl Cgroup {
-    pub fn find() -> Option<Cgroup> {
+    pub(super) fn find() -> Option<Cgroup> {
         match (read("cgroup.controllers"), read("memory/memory.limit_in_bytes")) {
             (Some(_), _) => Some(Cgroup::V2),
             (None, Some(_)) => Some(Cgroup::V1),
@@ -29,7 +29,7 @@ impl Cgroup {
     }
 
     /// The limits in force.
-    pub fn limits(self) -> MeasuredCgroup {
+    pub(super) fn limits(self) -> MeasuredCgroup {
         match self {
             Cgroup::V1 => {
                 let memory_bytes =
@@ -62,7 +62,7 @@ impl Cgroup {
     }
 
     /// The current number of processes and threads.
-    pub fn processes(self) -> Option<u64> {
+    pub(super) fn processes(self) -> Option<u64> {
         read_number(match self {
             Cgroup::V1 => "pids/pids.current",
             Cgroup::V2 => "pids.current",
@@ -70,7 +70,7 @@ impl Cgroup {
     }
 
     /// The counters of all processes of the sandbox, including this one.
-    pub fn counters(self) -> Counters {
+    pub(super) fn counters(self) -> Counters {
         let counter =
             |file: &str, name: &str| read(file).as_deref().and_then(|text| parse_field(text, name));
         match self {

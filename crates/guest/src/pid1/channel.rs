@@ -23,7 +23,7 @@ const INPUT_BYTES: usize = CHUNK + 4096;
 /// disconnect ever ends this process, so it must end itself.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
-pub struct Channel {
+pub(super) struct Channel {
     from_host: OwnedFd,
     to_host: OwnedFd,
     /// Received bytes that are not yet consumed are at `start..end`.
@@ -35,7 +35,7 @@ pub struct Channel {
 
 impl Channel {
     /// Takes over the stream that the launcher passed to this process.
-    pub fn on_socket() -> Self {
+    pub(super) fn on_socket() -> Self {
         // SAFETY: the launcher passed the stream on this descriptor, and no other value owns it.
         let stream = unsafe { OwnedFd::from_raw_fd(CHANNEL_FD) };
         match (fcntl_setfd(&stream, FdFlags::CLOEXEC), fcntl_dupfd_cloexec(&stream, CHANNEL_FD)) {
@@ -46,7 +46,7 @@ impl Channel {
 
     /// Takes over the standard streams of a container and replaces them with /dev/null, so that no
     /// script inherits them.
-    pub fn on_standard_streams() -> Self {
+    pub(super) fn on_standard_streams() -> Self {
         let moved = || {
             let from_host = fcntl_dupfd_cloexec(stdin(), CHANNEL_FD)?;
             let to_host = fcntl_dupfd_cloexec(stdout(), CHANNEL_FD)?;
@@ -68,7 +68,7 @@ impl Channel {
     }
 
     /// Sends one message. Blocks until the host has read enough.
-    pub fn send(&mut self, message: &FromGuest<'_>) {
+    pub(super) fn send(&mut self, message: &FromGuest<'_>) {
         self.output.clear();
         if frame::encode(message, MAX_FROM_GUEST, &mut self.output).is_err() {
             exit_guest();
@@ -83,7 +83,7 @@ impl Channel {
     }
 
     /// Waits for the first bytes from the host, with a timeout.
-    pub fn wait_for_first_message(&self) {
+    pub(super) fn wait_for_first_message(&self) {
         let mut ready =
             [libc::pollfd { fd: self.from_host.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
         kernel::poll(&mut ready, FIRST_MESSAGE_TIMEOUT);
@@ -93,7 +93,7 @@ impl Channel {
     }
 
     /// Waits for one message.
-    pub fn receive(&mut self) -> ToGuest<'_> {
+    pub(super) fn receive(&mut self) -> ToGuest<'_> {
         let length = loop {
             match self.whole_frame() {
                 Some(length) => break length,
@@ -107,7 +107,7 @@ impl Channel {
 
     /// Whether a stop request is in the buffer. Must be checked before polling the stream, which is
     /// not readable when all its bytes are already buffered.
-    pub fn is_stop_requested(&mut self) -> bool {
+    pub(super) fn is_stop_requested(&mut self) -> bool {
         if self.whole_frame().is_none() {
             return false;
         }
@@ -118,7 +118,7 @@ impl Channel {
     }
 
     /// Reads available bytes into the buffer. Call it when the stream is readable.
-    pub fn fill(&mut self) {
+    pub(super) fn fill(&mut self) {
         self.reserve_frame();
         match retry_on_intr(|| read(&self.from_host, &mut self.input[self.end..])) {
             Ok(0) | Err(_) => exit_guest(),
@@ -127,7 +127,7 @@ impl Channel {
     }
 
     /// Waits until the host disconnects.
-    pub fn wait_for_disconnect(&mut self) -> ! {
+    pub(super) fn wait_for_disconnect(&mut self) -> ! {
         loop {
             self.start = self.end;
             self.fill();
@@ -164,7 +164,7 @@ impl AsFd for Channel {
 }
 
 /// Exits this process. The kernel then kills every other process of the pid namespace.
-pub fn exit_guest() -> ! {
+pub(super) fn exit_guest() -> ! {
     std::process::exit(1);
 }
 

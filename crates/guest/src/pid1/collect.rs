@@ -25,7 +25,7 @@ const MAX_REPORTED_SKIPS: u32 = 100;
 const MAX_VISITED_NAMES: u32 = 200_000;
 
 /// Sends the contents of the output directory. `buffer` is used for reading and must not be empty.
-pub fn collect(
+pub(super) fn collect(
     host: &mut Channel,
     limits: &ReturnLimits,
     listing: &mut DirectoryListing,

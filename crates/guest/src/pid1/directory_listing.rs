@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 16 * 1024;
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// A stack of sorted directories.
-pub struct DirectoryListing {
+pub(super) struct DirectoryListing {
     bytes: Vec<u8>,
     /// Offset and length of each name in `bytes`.
     names: Vec<(u32, u16)>,
@@ -24,7 +24,7 @@ pub struct DirectoryListing {
 }
 
 /// One directory's range of names in the listing, and the position in it.
-pub struct Level {
+pub(super) struct Level {
     first_byte: usize,
     first_name: usize,
     next: usize,
@@ -34,7 +34,7 @@ pub struct Level {
 }
 
 impl DirectoryListing {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         // Filled once, so that the pages are allocated before the script uses up all memory.
         let mut listing = DirectoryListing {
             bytes: vec![1; MAX_NAME_BYTES],
@@ -48,7 +48,7 @@ impl DirectoryListing {
     }
 
     /// Reads a directory, sorted by the bytes of the names.
-    pub fn enter(&mut self, directory: impl AsFd) -> Result<Level, Errno> {
+    pub(super) fn enter(&mut self, directory: impl AsFd) -> Result<Level, Errno> {
         let (first_byte, first_name) = (self.bytes.len(), self.names.len());
         let truncated = match self.read(directory) {
             Ok(truncated) => truncated,
@@ -64,14 +64,14 @@ impl DirectoryListing {
     }
 
     /// The next name of the directory that was entered last.
-    pub fn next(&self, level: &mut Level) -> Option<&[u8]> {
+    pub(super) fn next(&self, level: &mut Level) -> Option<&[u8]> {
         let &(start, length) = self.names[..level.end].get(level.next)?;
         level.next += 1;
         Some(name_at(&self.bytes, start, length))
     }
 
     /// Removes the directory that was entered last.
-    pub fn leave(&mut self, level: Level) {
+    pub(super) fn leave(&mut self, level: Level) {
         self.truncate(level.first_byte, level.first_name);
     }
 

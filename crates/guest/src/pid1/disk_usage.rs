@@ -14,7 +14,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The file systems that a script can write to, each listed once: one for all directories, or one
 /// for each.
-pub struct DiskUsage {
+pub(super) struct DiskUsage {
     file_systems: Vec<OwnedFd>,
     /// The limit on their sum, where there are several: the kernel limits each of them, and the
     /// guest must enforce the sum.
@@ -25,7 +25,7 @@ pub struct DiskUsage {
 }
 
 impl DiskUsage {
-    pub fn open(limit: Option<ScratchLimits>) -> Result<Self, SetupFailure> {
+    pub(super) fn open(limit: Option<ScratchLimits>) -> Result<Self, SetupFailure> {
         let mut file_systems = Vec::new();
         let mut devices = Vec::new();
         for path in [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE, paths::TMP, "/dev/shm"] {
@@ -48,20 +48,20 @@ impl DiskUsage {
     }
 
     /// Measures again if the last sample is older than the interval.
-    pub fn sample(&mut self) {
+    pub(super) fn sample(&mut self) {
         if self.sampled_at.elapsed() >= SAMPLE_INTERVAL {
             self.measure();
         }
     }
 
     /// Measures once more; whether any sample found a full file system.
-    pub fn was_full(&mut self) -> bool {
+    pub(super) fn was_full(&mut self) -> bool {
         self.measure();
         self.full
     }
 
     /// Whether the last sample found the sum over the limit.
-    pub fn is_over_limit(&self) -> bool {
+    pub(super) fn is_over_limit(&self) -> bool {
         self.over_limit
     }
 

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
 
 /// The type of an entry.
-pub enum EntryType {
+pub(super) enum EntryType {
     Regular {
         size: u64,
     },
@@ -22,7 +22,7 @@ pub enum EntryType {
 
 impl EntryType {
     /// Why an entry of this type is not collected.
-    pub fn skip_reason(&self) -> SkipReason {
+    pub(super) fn skip_reason(&self) -> SkipReason {
         match self {
             EntryType::SymbolicLink => SkipReason::SymbolicLink,
             EntryType::HardLink => SkipReason::HardLink,
@@ -37,7 +37,7 @@ impl EntryType {
 
 /// Determines the type of an entry without following a link or opening it: opening a fifo or a
 /// device could block or have side effects.
-pub fn entry_type(directory: impl AsFd, name: &[u8]) -> EntryType {
+pub(super) fn entry_type(directory: impl AsFd, name: &[u8]) -> EntryType {
     let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(Errno::NOENT) => return EntryType::Missing,
@@ -55,14 +55,14 @@ pub fn entry_type(directory: impl AsFd, name: &[u8]) -> EntryType {
 }
 
 /// Copies a file name, which has at most 255 bytes on every file system of Linux.
-pub fn copy_name<'a>(name: &[u8], space: &'a mut [u8; 256]) -> &'a [u8] {
+pub(super) fn copy_name<'a>(name: &[u8], space: &'a mut [u8; 256]) -> &'a [u8] {
     let length = name.len().min(space.len());
     space[..length].copy_from_slice(&name[..length]);
     &space[..length]
 }
 
 /// Appends a name that is not plain in a printable form.
-pub fn push_printable(name: &[u8], path: &mut String) {
+pub(super) fn push_printable(name: &[u8], path: &mut String) {
     for chunk in name.utf8_chunks() {
         path.extend(
             chunk
@@ -77,7 +77,7 @@ pub fn push_printable(name: &[u8], path: &mut String) {
 }
 
 /// Truncates a path to the allowed length, between characters.
-pub fn truncate_path(path: &str) -> &str {
+pub(super) fn truncate_path(path: &str) -> &str {
     &path[..path.floor_char_boundary(MAX_PATH)]
 }
 

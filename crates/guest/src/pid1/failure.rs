@@ -2,19 +2,19 @@
 
 use rustix::io::Errno;
 
-pub struct SetupFailure {
+pub(super) struct SetupFailure {
     pub step: &'static str,
     pub errno: Errno,
 }
 
 impl SetupFailure {
     /// For `map_err`: names the step that failed.
-    pub fn at(step: &'static str) -> impl Fn(Errno) -> SetupFailure {
+    pub(super) fn at(step: &'static str) -> impl Fn(Errno) -> SetupFailure {
         move |errno| SetupFailure { step, errno }
     }
 
     /// The same for errors of the standard library.
-    pub fn io(step: &'static str) -> impl Fn(std::io::Error) -> SetupFailure {
+    pub(super) fn io(step: &'static str) -> impl Fn(std::io::Error) -> SetupFailure {
         move |error| SetupFailure { step, errno: Errno::from_io_error(&error).unwrap_or(Errno::IO) }
     }
 }

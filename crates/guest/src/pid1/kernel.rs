@@ -14,14 +14,14 @@ const REAP_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Makes `/proc/1` owned by root, so that a script of the same user can neither open the memory or
 /// the descriptors of this process nor trace it.
-pub fn hide_from_same_user() -> Result<(), Errno> {
+pub(super) fn hide_from_same_user() -> Result<(), Errno> {
     // SAFETY: this prctl takes a number and touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
 /// Whether a socket of this family can be created. It is closed immediately.
-pub fn can_open_socket(family: i32) -> bool {
+pub(super) fn can_open_socket(family: i32) -> bool {
     // SAFETY: `socket` touches no memory, and no other value owns the returned descriptor.
     unsafe {
         let socket = libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
@@ -30,7 +30,7 @@ pub fn can_open_socket(family: i32) -> bool {
 }
 
 /// Marks all descriptors from this number on to be closed on exec.
-pub fn close_on_exec_from(first: i32) {
+pub(super) fn close_on_exec_from(first: i32) {
     // SAFETY: with this flag no descriptor is closed now, so all owned descriptors stay valid.
     unsafe {
         libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
@@ -38,7 +38,7 @@ pub fn close_on_exec_from(first: i32) {
 }
 
 /// From now on the end of a child interrupts `poll`, and no other system call.
-pub fn interrupt_poll_on_child_exit() {
+pub(super) fn interrupt_poll_on_child_exit() {
     extern "C" fn ignore(_: libc::c_int) {}
     // SAFETY: the handler does nothing, so it is async-signal-safe; all structures are plain
     // locals.
@@ -53,7 +53,7 @@ pub fn interrupt_poll_on_child_exit() {
 }
 
 /// Waits until a descriptor is ready, a child ends, or the timeout expires.
-pub fn poll(fds: &mut [libc::pollfd], at_most: Duration) {
+pub(super) fn poll(fds: &mut [libc::pollfd], at_most: Duration) {
     let time = libc::timespec {
         tv_sec: at_most.as_secs() as libc::time_t,
         tv_nsec: libc::c_long::from(at_most.subsec_nanos()),
@@ -76,7 +76,7 @@ pub fn poll(fds: &mut [libc::pollfd], at_most: Duration) {
 }
 
 /// The result of reaping without waiting.
-pub enum Reaped {
+pub(super) enum Reaped {
     Child {
         pid: i32,
         status: ExitStatus,
@@ -88,7 +88,7 @@ pub enum Reaped {
 }
 
 /// Reaps one dead child without waiting. As PID 1, this process inherits every orphan.
-pub fn reap() -> Reaped {
+pub(super) fn reap() -> Reaped {
     let mut status = 0;
     // SAFETY: the pointer is to a live local.
     match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
@@ -106,7 +106,7 @@ pub fn reap() -> Reaped {
 /// One `kill(-1)` reaches every process that is alive at that moment, but a fork that had already
 /// passed its check for pending signals may add one more. It is therefore repeated until this
 /// process has no children left.
-pub fn kill_all_and_reap(script: Option<i32>) -> Option<ExitStatus> {
+pub(super) fn kill_all_and_reap(script: Option<i32>) -> Option<ExitStatus> {
     let mut script_status = None;
     loop {
         // SAFETY: kill touches no memory, and -1 does not reach this process, the first of its
@@ -128,7 +128,7 @@ pub fn kill_all_and_reap(script: Option<i32>) -> Option<ExitStatus> {
 
 /// The resources that reaped children used, for where no cgroup counts them: the CPU time of all of
 /// them, and the memory of the largest.
-pub fn children_rusage() -> Counters {
+pub(super) fn children_rusage() -> Counters {
     // SAFETY: the structure is plain, lives here, and all of it may be zero.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -145,6 +145,6 @@ pub fn children_rusage() -> Counters {
     }
 }
 
-pub fn last_errno() -> Errno {
+pub(super) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

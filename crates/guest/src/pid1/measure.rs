@@ -17,7 +17,7 @@ const CAPABILITY_SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "Cap
 const GVISOR_VERSION: &[u8] = b"#1 SMP Sun Jan 10 15:06:54 PST 2016";
 
 /// Takes all measurements.
-pub fn measure(
+pub(super) fn measure(
     cgroup: Option<Cgroup>,
     has_listener: bool,
     private_inodes: bool,
@@ -52,13 +52,13 @@ pub fn measure(
 
 /// Whether a container's root shares no inode with another container: an overlay has inodes of its
 /// own. Other storage drivers may or may not share inodes.
-pub fn has_overlay_root() -> bool {
+pub(super) fn has_overlay_root() -> bool {
     const OVERLAYFS: i64 = 0x794c_7630;
     rustix::fs::statfs("/").is_ok_and(|root| root.f_type == OVERLAYFS)
 }
 
 /// Whether the kernel is gVisor's.
-pub fn is_gvisor() -> bool {
+pub(super) fn is_gvisor() -> bool {
     rustix::system::uname().version().to_bytes() == GVISOR_VERSION
 }
 

@@ -38,7 +38,7 @@ use supervise::LogForwarder;
 use syscall_listener::SyscallListener;
 
 /// Runs the one job of a native sandbox; the stream to the host is on descriptor 3.
-pub fn main() -> ! {
+pub(crate) fn main() -> ! {
     let host = Channel::on_socket();
     kernel::close_on_exec_from(CHANNEL_FD + 1);
     let private_inodes = std::env::args_os()
@@ -50,7 +50,7 @@ pub fn main() -> ! {
 
 /// The same in a container: the host is on the standard streams, and the guest confines itself as
 /// the host's first message demands.
-pub fn main_in_container() -> ! {
+pub(crate) fn main_in_container() -> ! {
     let mut host = Channel::on_standard_streams();
     host.wait_for_first_message();
     let confinement = match host.receive() {

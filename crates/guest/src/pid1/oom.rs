@@ -11,14 +11,14 @@ use rustix::io::{FdFlags, fcntl_setfd};
 /// The score file of this process and its own score. A child inherits the score. `None` where the
 /// file cannot be written; this process is then still the smallest one, which makes it the kernel's
 /// last choice.
-pub struct OomScore(Option<(File, String)>);
+pub(super) struct OomScore(Option<(File, String)>);
 
 /// The maximum score: killed before any other process.
 const SCRIPT_SCORE: &str = "1000";
 
 impl OomScore {
     /// Takes over the file that the launcher opened for this process.
-    pub fn inherited() -> Self {
+    pub(super) fn inherited() -> Self {
         // SAFETY: no other value owns this descriptor; if it is not open, the next call fails.
         let file = unsafe { File::from_raw_fd(OOM_SCORE_FD) };
         match fcntl_setfd(&file, FdFlags::CLOEXEC) {
@@ -32,7 +32,7 @@ impl OomScore {
     }
 
     /// Must be called before this process is hidden, which makes the file root's.
-    pub fn open() -> Self {
+    pub(super) fn open() -> Self {
         let file = OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj");
         file.map_or(OomScore(None), OomScore::read)
     }
@@ -45,7 +45,7 @@ impl OomScore {
 
     /// Forks while this process has the score of a script, and then restores its own score. The
     /// child cannot set the score itself, because it cannot open the file.
-    pub fn fork_with_script_score<T>(&self, make_child: impl FnOnce() -> T) -> T {
+    pub(super) fn fork_with_script_score<T>(&self, make_child: impl FnOnce() -> T) -> T {
         self.write(|_| SCRIPT_SCORE);
         let made = make_child();
         self.write(|own| own);

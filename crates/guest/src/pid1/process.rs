@@ -14,7 +14,7 @@ use super::kernel::last_errno;
 use super::{oom, shebang};
 
 /// The command to execute, in the form that the kernel takes.
-pub struct ScriptCommand {
+pub(super) struct ScriptCommand {
     /// The paths to try, in the order of `PATH`.
     candidates: Vec<CString>,
     arguments: Vec<CString>,
@@ -27,7 +27,7 @@ pub struct ScriptCommand {
 }
 
 /// A started script and our ends of its pipes.
-pub struct RunningScript {
+pub(super) struct RunningScript {
     pub pid: i32,
     pub stdout: OwnedFd,
     /// `None` when both streams use one pipe.
@@ -38,7 +38,7 @@ pub struct RunningScript {
 const REPORT_FD: RawFd = 3;
 
 impl ScriptCommand {
-    pub fn new(run: &RunRequest<'_>) -> Result<Self, Errno> {
+    pub(super) fn new(run: &RunRequest<'_>) -> Result<Self, Errno> {
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
         #[expect(
             clippy::disallowed_methods,
@@ -77,7 +77,7 @@ impl ScriptCommand {
 }
 
 /// Starts the script and waits until it is executed or has failed.
-pub fn start(
+pub(super) fn start(
     program: &ScriptCommand,
     stdin: Option<&OwnedFd>,
     oom: &oom::OomScore,

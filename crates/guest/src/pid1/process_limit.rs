@@ -12,7 +12,7 @@ use super::measure;
 /// Short, because the processes of a fork bomb double with every step.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
 
-pub struct ProcessLimit {
+pub(super) struct ProcessLimit {
     /// `None` when the cgroup enforces the limit.
     max: Option<u32>,
     cgroup: Option<Cgroup>,
@@ -23,7 +23,7 @@ pub struct ProcessLimit {
 
 impl ProcessLimit {
     /// Samples only when a limit is given and the cgroup does not enforce one at least as strict.
-    pub fn new(max: Option<u32>, cgroup: Option<Cgroup>) -> Self {
+    pub(super) fn new(max: Option<u32>, cgroup: Option<Cgroup>) -> Self {
         let cgroup_max = cgroup.and_then(|cgroup| cgroup.limits().pids);
         let max =
             max.filter(|max| cgroup_max.is_none_or(|cgroup_max| cgroup_max > u64::from(*max)));
@@ -37,12 +37,12 @@ impl ProcessLimit {
     }
 
     /// The interval between samples, if there is a limit to enforce.
-    pub fn sample_interval(&self) -> Option<Duration> {
+    pub(super) fn sample_interval(&self) -> Option<Duration> {
         self.max.map(|_| SAMPLE_INTERVAL)
     }
 
     /// Counts again if the last sample is older than the interval.
-    pub fn sample(&mut self) {
+    pub(super) fn sample(&mut self) {
         let Some(max) = self.max.filter(|_| self.sampled_at.elapsed() >= SAMPLE_INTERVAL) else {
             return;
         };
@@ -52,7 +52,7 @@ impl ProcessLimit {
     }
 
     /// Whether any sample exceeded the limit.
-    pub fn is_exceeded(&self) -> bool {
+    pub(super) fn is_exceeded(&self) -> bool {
         self.exceeded
     }
 

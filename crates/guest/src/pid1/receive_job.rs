@@ -13,14 +13,14 @@ use super::failure::SetupFailure;
 use super::process::ScriptCommand;
 
 /// The job as requested by the host.
-pub struct ReceivedJob {
+pub(super) struct ReceivedJob {
     pub command: ScriptCommand,
     pub stdin: Option<OwnedFd>,
     pub limits: ReturnLimits,
 }
 
 /// The limits on the data sent back.
-pub struct ReturnLimits {
+pub(super) struct ReturnLimits {
     pub log_bytes: u64,
     pub output_bytes: u64,
     pub artifact_bytes: u64,
@@ -34,7 +34,7 @@ const FILE: Mode = Mode::from_raw_mode(0o644);
 const WRITABLE_ROOTS: [&str; 3] = [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE];
 
 /// Creates the directories that every script can rely on.
-pub fn make_directories() -> Result<(), SetupFailure> {
+pub(super) fn make_directories() -> Result<(), SetupFailure> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     for directory in [paths::SCRIPTS, paths::INPUT_DIR, paths::OUT_DIR, paths::FILES_DIR] {
         make_directory(directory).map_err(SetupFailure::at("create the directories"))?;
@@ -43,7 +43,7 @@ pub fn make_directories() -> Result<(), SetupFailure> {
 }
 
 /// Writes the files that the host sends, until the run request arrives.
-pub fn receive_job(host: &mut Channel) -> Result<ReceivedJob, SetupFailure> {
+pub(super) fn receive_job(host: &mut Channel) -> Result<ReceivedJob, SetupFailure> {
     let mut stdin = None;
     loop {
         match host.receive() {

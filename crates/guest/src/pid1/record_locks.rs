@@ -22,7 +22,7 @@ const CALLS_PER_COUNT: usize = 4096;
 /// The kernel returns at most one page per read.
 const PAGE_BYTES: usize = 4096;
 
-pub struct RecordLockCounter {
+pub(super) struct RecordLockCounter {
     list: File,
     calls: usize,
     too_many: bool,
@@ -31,7 +31,7 @@ pub struct RecordLockCounter {
 
 impl RecordLockCounter {
     /// Takes over the list that the launcher opened before it was masked.
-    pub fn inherited() -> Option<RecordLockCounter> {
+    pub(super) fn inherited() -> Option<RecordLockCounter> {
         // SAFETY: no other value owns this descriptor; if it is not open, the next call fails.
         let list = unsafe { File::from_raw_fd(LOCKS_FD) };
         match fcntl_setfd(&list, FdFlags::CLOEXEC) {
@@ -45,7 +45,7 @@ impl RecordLockCounter {
     }
 
     /// Opens the list in a container, where it is not masked.
-    pub fn open() -> Option<RecordLockCounter> {
+    pub(super) fn open() -> Option<RecordLockCounter> {
         File::open("/proc/locks").ok().map(RecordLockCounter::new)
     }
 
@@ -55,7 +55,7 @@ impl RecordLockCounter {
     }
 
     /// Whether a suspended call that may create a lock can continue.
-    pub fn allow_call(&mut self) -> bool {
+    pub(super) fn allow_call(&mut self) -> bool {
         self.calls += 1;
         if self.calls >= CALLS_PER_COUNT {
             self.calls = 0;
@@ -64,7 +64,7 @@ impl RecordLockCounter {
         !self.too_many
     }
 
-    pub fn is_over_limit(&self) -> bool {
+    pub(super) fn is_over_limit(&self) -> bool {
         self.too_many
     }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 const MAX_LINE_BYTES: u64 = 256;
 
 /// The interpreter and its optional argument, if this is an executable file with a shebang line.
-pub fn interpreter(path: &str) -> Option<Vec<String>> {
+pub(super) fn interpreter(path: &str) -> Option<Vec<String>> {
     let file = File::open(path).ok().filter(|_| path.contains('/'))?;
     let metadata = file.metadata().ok()?;
     if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {

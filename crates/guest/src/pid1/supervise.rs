@@ -24,7 +24,7 @@ const MAX_REAPS_PER_TICK: usize = 256;
 
 /// Runs until the script exits, exceeds a limit, or the host requests a stop; then kills and reaps
 /// every process and forwards the remaining log bytes.
-pub fn supervise(
+pub(super) fn supervise(
     host: &mut Channel,
     script: RunningScript,
     logs: &mut LogForwarder,
@@ -84,21 +84,21 @@ pub fn supervise(
 }
 
 /// Forwards the script's logs up to a limit and drops the rest.
-pub struct LogForwarder {
+pub(super) struct LogForwarder {
     budget: u64,
     dropped: u64,
     buffer: Vec<u8>,
 }
 
 impl LogForwarder {
-    pub fn new(budget: u64) -> Self {
+    pub(super) fn new(budget: u64) -> Self {
         // Filled with a non-zero value, so that its pages are allocated before the script uses up
         // all memory.
         LogForwarder { budget, dropped: 0, buffer: vec![1; CHUNK] }
     }
 
     /// The buffer, for reuse once the logs are complete.
-    pub fn buffer(&mut self) -> &mut [u8] {
+    pub(super) fn buffer(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
 

@@ -26,7 +26,7 @@ const SECCOMP_NOTIFY_LINK: &str = "anon_inode:seccomp notify";
 /// The length of the longest parsed address, an IPv6 socket address.
 const MAX_ADDRESS_BYTES: usize = 28;
 
-pub struct SyscallListener {
+pub(super) struct SyscallListener {
     listener: OwnedFd,
     reported: Vec<ConnectAttempt>,
     /// `None` where a filter rejects record locks instead.
@@ -36,7 +36,7 @@ pub struct SyscallListener {
 }
 
 impl SyscallListener {
-    pub fn new(listener: OwnedFd, locks: Option<RecordLockCounter>) -> SyscallListener {
+    pub(super) fn new(listener: OwnedFd, locks: Option<RecordLockCounter>) -> SyscallListener {
         // Everything is allocated now, because the script may use up all memory later.
         SyscallListener {
             listener,
@@ -47,7 +47,7 @@ impl SyscallListener {
     }
 
     /// Takes over the listener that the launcher installed, if the kernel supports it.
-    pub fn inherited() -> Option<SyscallListener> {
+    pub(super) fn inherited() -> Option<SyscallListener> {
         let link = std::fs::read_link(format!("/proc/self/fd/{NOTIFY_FD}")).ok()?;
         if link.as_os_str() != SECCOMP_NOTIFY_LINK {
             return None;
@@ -58,13 +58,13 @@ impl SyscallListener {
         Some(SyscallListener::new(listener, RecordLockCounter::inherited()))
     }
 
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
     /// Handles one suspended call. Only one per round, so that a script that makes calls in a loop
     /// does not keep the guest from forwarding logs and enforcing limits.
-    pub fn handle_notification(&mut self, host: &mut Channel) {
+    pub(super) fn handle_notification(&mut self, host: &mut Channel) {
         // Fails when the suspended process was killed meanwhile.
         let Some(notification) = receive(&self.listener) else { return };
         if i64::from(notification.data.nr) == libc::SYS_fcntl {
@@ -87,7 +87,7 @@ impl SyscallListener {
 
     /// Whether the script holds more record locks or connections than allowed, and so more memory
     /// that no cgroup charges.
-    pub fn is_over_memory_limit(&self) -> bool {
+    pub(super) fn is_over_memory_limit(&self) -> bool {
         self.locks.as_ref().is_some_and(RecordLockCounter::is_over_limit)
             || self.sockets.as_ref().is_some_and(TcpSocketCounter::is_over_limit)
     }

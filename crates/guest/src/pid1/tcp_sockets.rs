@@ -20,7 +20,7 @@ const CALLS_PER_COUNT: usize = 128;
 const SOCKSTAT_FILES: [(&str, &str); 2] =
     [("/proc/net/sockstat", "TCP: inuse "), ("/proc/net/sockstat6", "TCP6: inuse ")];
 
-pub struct TcpSocketCounter {
+pub(super) struct TcpSocketCounter {
     files: Vec<(File, &'static str)>,
     calls: usize,
     too_many: bool,
@@ -28,7 +28,7 @@ pub struct TcpSocketCounter {
 
 impl TcpSocketCounter {
     /// `None` where the network namespace is shared, because sockets of others would be counted.
-    pub fn open() -> Option<TcpSocketCounter> {
+    pub(super) fn open() -> Option<TcpSocketCounter> {
         let files = SOCKSTAT_FILES
             .iter()
             .filter_map(|(path, line)| Some((File::open(path).ok()?, *line)))
@@ -38,7 +38,7 @@ impl TcpSocketCounter {
     }
 
     /// Whether a suspended call that may open a connection can continue.
-    pub fn allow_call(&mut self) -> bool {
+    pub(super) fn allow_call(&mut self) -> bool {
         self.calls += 1;
         if self.calls >= CALLS_PER_COUNT {
             self.calls = 0;
@@ -47,7 +47,7 @@ impl TcpSocketCounter {
         !self.too_many
     }
 
-    pub fn is_over_limit(&self) -> bool {
+    pub(super) fn is_over_limit(&self) -> bool {
         self.too_many
     }
 

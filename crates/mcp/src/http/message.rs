@@ -23,12 +23,12 @@ struct Envelope<'a> {
 }
 
 /// Whether the message creates a session, which only `initialize` does.
-pub fn creates_session(body: &[u8]) -> bool {
+pub(super) fn creates_session(body: &[u8]) -> bool {
     serde_json::from_slice::<Envelope<'_>>(body).is_ok_and(|message| message.method == "initialize")
 }
 
 /// Whether the SDK parses the body as a message.
-pub fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
@@ -36,13 +36,13 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 
 /// Whether a client resumes a response. Only the ids of events of a response have a slash: a client
 /// that resumes the stream of notifications does not keep its runs alive by that.
-pub fn resumes_response(headers: &HeaderMap) -> bool {
+pub(super) fn resumes_response(headers: &HeaderMap) -> bool {
     headers.get(LAST_EVENT_ID).is_some_and(|id| id.as_bytes().contains(&b'/'))
 }
 
 /// The response to a JSON body that is no message. The SDK answers it as an unsupported media type,
 /// which would send a developer in the wrong direction.
-pub fn invalid_message(body: &[u8]) -> McpResponse {
+pub(super) fn invalid_message(body: &[u8]) -> McpResponse {
     let well_formed = serde_json::from_slice::<IgnoredAny>(body).is_ok();
     let batch = body.trim_ascii_start().starts_with(b"[");
     let (code, message) = match (well_formed, batch) {

@@ -17,7 +17,7 @@ use super::sessions::McpSession;
 
 /// Held by the body of a response. When it is dropped before the body's end, the client has
 /// disconnected.
-pub struct ResponseGuard {
+pub(super) struct ResponseGuard {
     disconnected: CancellationToken,
     /// The session, with its reconnects since this request: a dead connection may be noticed long
     /// after the client has replaced it.
@@ -30,7 +30,7 @@ pub struct ResponseGuard {
 }
 
 impl ResponseGuard {
-    pub fn new(
+    pub(super) fn new(
         disconnected: CancellationToken,
         session: Option<Arc<McpSession>>,
         reconnect_timeout: Duration,
@@ -50,7 +50,10 @@ impl ResponseGuard {
     }
 
     /// The same body, which holds this guard until its end.
-    pub fn attach_to(self, body: BoxBody<Bytes, Infallible>) -> UnsyncBoxBody<Bytes, Infallible> {
+    pub(super) fn attach_to(
+        self,
+        body: BoxBody<Bytes, Infallible>,
+    ) -> UnsyncBoxBody<Bytes, Infallible> {
         let frames = stream::unfold((body, self), |(mut body, mut guard)| async move {
             let frame = body.frame().await;
             guard.completed = frame.is_none();

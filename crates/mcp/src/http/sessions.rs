@@ -17,7 +17,7 @@ use super::{McpCaller, SessionError};
 
 /// What is known of a session besides what the SDK keeps. A session is in use while anything but
 /// the table of slots holds it.
-pub struct McpSession {
+pub(super) struct McpSession {
     owner: SessionOwner,
     /// Grows with every use: the session with the smallest value is the least recently used.
     last_use: AtomicU64,
@@ -29,12 +29,12 @@ pub struct McpSession {
 
 impl McpSession {
     /// Records that the client resumes a response whose connection broke.
-    pub fn record_reconnect(&self) {
+    pub(super) fn record_reconnect(&self) {
         self.reconnects.send_modify(|count| *count += 1);
     }
 
     /// Receives every reconnect from now on, also those before the receiver is first awaited.
-    pub fn subscribe_to_reconnects(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe_to_reconnects(&self) -> watch::Receiver<u64> {
         self.reconnects.subscribe()
     }
 }
@@ -61,7 +61,7 @@ pub struct SessionLimits {
     pub per_identity: usize,
 }
 
-pub struct SessionTable {
+pub(super) struct SessionTable {
     /// The SDK's own table. A session that has ended there is removed here before the next one is
     /// created.
     live: Arc<LocalSessionManager>,
@@ -80,7 +80,7 @@ struct SessionSlots {
 }
 
 /// The slot of a session that is being created. Dropping it without a session frees the slot.
-pub struct SessionReservation {
+pub(super) struct SessionReservation {
     sessions: Arc<SessionTable>,
     number: u64,
     owner: SessionOwner,
@@ -88,7 +88,7 @@ pub struct SessionReservation {
 
 impl SessionReservation {
     /// Turns the reservation into the session `id`, which the SDK has created.
-    pub fn commit(self, id: &str) {
+    pub(super) fn commit(self, id: &str) {
         let session = McpSession {
             owner: self.owner.clone(),
             last_use: AtomicU64::new(self.sessions.next_use()),
@@ -108,12 +108,12 @@ impl Drop for SessionReservation {
 }
 
 impl SessionTable {
-    pub fn new(live: Arc<LocalSessionManager>, limits: SessionLimits) -> Arc<SessionTable> {
+    pub(super) fn new(live: Arc<LocalSessionManager>, limits: SessionLimits) -> Arc<SessionTable> {
         Arc::new(SessionTable { live, slots: Mutex::default(), uses: AtomicU64::new(0), limits })
     }
 
     /// The session, if the caller owns it.
-    pub fn find(&self, id: &str, caller: &McpCaller) -> Option<Arc<McpSession>> {
+    pub(super) fn find(&self, id: &str, caller: &McpCaller) -> Option<Arc<McpSession>> {
         let session = self.slots().sessions.get(id).cloned()?;
         session.last_use.store(self.next_use(), Ordering::Relaxed);
         (session.owner == SessionOwner::from(caller)).then_some(session)
@@ -121,7 +121,7 @@ impl SessionTable {
 
     /// Reserves a slot. At a limit, the least recently used idle session that this caller may evict
     /// is ended: crashed clients leave theirs behind.
-    pub async fn reserve(
+    pub(super) async fn reserve(
         self: &Arc<Self>,
         caller: &McpCaller,
     ) -> Result<SessionReservation, SessionError> {
@@ -146,7 +146,7 @@ impl SessionTable {
         Ok(reservation)
     }
 
-    pub async fn count_live(&self) -> usize {
+    pub(super) async fn count_live(&self) -> usize {
         self.live.sessions.read().await.len()
     }
 

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use crate::support::{RunEvent, fake_skills};
 
 /// Longer than any test.
-pub const NEVER: Duration = Duration::from_secs(3600);
+pub(crate) const NEVER: Duration = Duration::from_secs(3600);
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LIMITS: SessionLimits = SessionLimits { total: 3, per_tenant: 2, per_identity: 2 };
 
-pub fn endpoint(reconnect_timeout: Duration) -> McpEndpoint {
+pub(crate) fn endpoint(reconnect_timeout: Duration) -> McpEndpoint {
     McpEndpoint::new(McpEndpointConfig {
         allowed_hosts: vec!["localhost".into()],
         allowed_origins: vec![],
@@ -29,11 +29,11 @@ pub fn endpoint(reconnect_timeout: Duration) -> McpEndpoint {
     })
 }
 
-pub fn caller(served: &ServedSkills, tenant: &str, identity: &str) -> McpCaller {
+pub(crate) fn caller(served: &ServedSkills, tenant: &str, identity: &str) -> McpCaller {
     McpCaller { served: served.clone(), tenant: tenant.into(), identity: identity.into() }
 }
 
-pub fn request(method: Method, session: Option<&str>, message: &Value) -> Request<Bytes> {
+pub(crate) fn request(method: Method, session: Option<&str>, message: &Value) -> Request<Bytes> {
     let mut request = Request::new(Bytes::from(message.to_string()));
     *request.method_mut() = method;
     let headers = request.headers_mut();
@@ -52,7 +52,10 @@ pub fn request(method: Method, session: Option<&str>, message: &Value) -> Reques
 }
 
 /// Sends `initialize` and returns the id of the new session.
-pub async fn initialize(http: &McpEndpoint, caller: McpCaller) -> Result<String, SessionError> {
+pub(crate) async fn initialize(
+    http: &McpEndpoint,
+    caller: McpCaller,
+) -> Result<String, SessionError> {
     let info = json!({ "name": "test", "version": "1" });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
     let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
@@ -63,7 +66,10 @@ pub async fn initialize(http: &McpEndpoint, caller: McpCaller) -> Result<String,
 }
 
 /// Sends both messages that open a session and returns its id.
-pub async fn open_session(http: &McpEndpoint, caller: McpCaller) -> Result<String, SessionError> {
+pub(crate) async fn open_session(
+    http: &McpEndpoint,
+    caller: McpCaller,
+) -> Result<String, SessionError> {
     let id = initialize(http, caller.clone()).await?;
     let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let answer = http.handle(caller, request(Method::POST, Some(&id), &ready)).await?;
@@ -73,7 +79,7 @@ pub async fn open_session(http: &McpEndpoint, caller: McpCaller) -> Result<Strin
 }
 
 /// Starts a run in a session and returns its response, a stream.
-pub async fn start_run(http: &McpEndpoint, caller: McpCaller, session: &str) -> McpResponse {
+pub(crate) async fn start_run(http: &McpEndpoint, caller: McpCaller, session: &str) -> McpResponse {
     let meta = json!({ "progressToken": "p" });
     let params =
         json!({ "name": "run_skill_script", "arguments": { "skill": "wait" }, "_meta": meta });

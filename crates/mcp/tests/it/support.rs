@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 /// What happened to a run of the fake provider.
 #[derive(Debug, PartialEq, Eq)]
-pub enum RunEvent {
+pub(crate) enum RunEvent {
     Started,
     Cancelled,
 }
 
 /// A provider with one skill, `wait`, whose runs last until they are cancelled.
-pub struct FakeProvider(mpsc::UnboundedSender<RunEvent>);
+pub(crate) struct FakeProvider(mpsc::UnboundedSender<RunEvent>);
 
-pub fn fake_skills() -> (ServedSkills, mpsc::UnboundedReceiver<RunEvent>) {
+pub(crate) fn fake_skills() -> (ServedSkills, mpsc::UnboundedReceiver<RunEvent>) {
     let (sender, events) = mpsc::unbounded_channel();
     (ServedSkills { skills: Arc::new(FakeProvider(sender)), skill_tools: false }, events)
 }

@@ -9,14 +9,14 @@ use tar::{EntryType, Header};
 
 const BLOCK: u64 = 512;
 
-pub struct GzipTar {
+pub(super) struct GzipTar {
     gzip: GzEncoder<Vec<u8>>,
     /// Bytes that fill up the entry in progress to a whole block.
     padding: usize,
 }
 
 impl GzipTar {
-    pub fn new() -> GzipTar {
+    pub(super) fn new() -> GzipTar {
         GzipTar {
             gzip: GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast()),
             padding: 0,
@@ -24,7 +24,7 @@ impl GzipTar {
     }
 
     /// Begins a file; exactly `size` bytes must follow.
-    pub fn start(&mut self, path: &str, size: u64) -> io::Result<()> {
+    pub(super) fn start(&mut self, path: &str, size: u64) -> io::Result<()> {
         let mut header = header(EntryType::Regular, size);
         if header.set_path(path).is_err() {
             // A name that does not fit the header is written before it, as an entry of its own, as
@@ -38,21 +38,21 @@ impl GzipTar {
         Ok(())
     }
 
-    pub fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.gzip.write_all(bytes)
     }
 
-    pub fn end(&mut self) -> io::Result<()> {
+    pub(super) fn end(&mut self) -> io::Result<()> {
         self.gzip.write_all(&[0; BLOCK as usize][..self.padding])
     }
 
     /// The compressed bytes made since the last call.
-    pub fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(self.gzip.get_mut())
     }
 
     /// The last bytes of the archive.
-    pub fn finish(mut self) -> io::Result<Vec<u8>> {
+    pub(super) fn finish(mut self) -> io::Result<Vec<u8>> {
         self.gzip.write_all(&[0; 2 * BLOCK as usize])?;
         self.gzip.finish()
     }

@@ -8,20 +8,20 @@ use blobs::{BlobError, BlobKey, BlobPrefix, Blobs};
 use store::{Execution, FileRow, TenantId};
 use uuid::Uuid;
 
-pub use self::writer::{Artifacts, StoredArtifacts};
+pub(crate) use self::writer::{Artifacts, StoredArtifacts};
 use crate::RunError;
 use crate::failpoint::{Point, reach};
 use crate::runner::Runner;
 
 /// Removes all blobs of one attempt at an execution. A failure is only logged: what is left belongs
 /// to no row, and the next removal of the execution's blobs finds it.
-pub async fn discard(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid, attempt: i64) {
+pub(crate) async fn discard(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid, attempt: i64) {
     if let Err(error) = remove(blobs, tenant, execution_id, attempt).await {
         tracing::error!(%tenant, %execution_id, %error, "removing an execution's blobs failed");
     }
 }
 
-pub async fn remove(
+pub(crate) async fn remove(
     blobs: &Blobs,
     tenant: &TenantId,
     execution_id: Uuid,
@@ -52,7 +52,11 @@ pub fn archive_key(execution: &Execution) -> Option<BlobKey> {
     (execution.has_archive && !execution.archive_removed).then(key)
 }
 
-pub fn archive_key_of_attempt(tenant: &TenantId, execution_id: Uuid, attempt: i64) -> BlobKey {
+pub(crate) fn archive_key_of_attempt(
+    tenant: &TenantId,
+    execution_id: Uuid,
+    attempt: i64,
+) -> BlobKey {
     BlobKey::archive(tenant.as_str(), attempt_dir(execution_id, attempt))
 }
 

@@ -12,7 +12,7 @@ use super::{attempt_dir, discard};
 use crate::failpoint::{Point, reach};
 use catalogue::content_type_of;
 
-pub struct Artifacts {
+pub(crate) struct Artifacts {
     blobs: Blobs,
     tenant: TenantId,
     execution_id: Uuid,
@@ -24,7 +24,7 @@ pub struct Artifacts {
 
 /// The artifacts of a run, complete in blobs.
 #[derive(Default)]
-pub struct StoredArtifacts {
+pub(crate) struct StoredArtifacts {
     pub files: Vec<NewFile>,
     /// The size of the archive of all of them.
     pub archive_bytes: Option<i64>,
@@ -45,7 +45,7 @@ struct OpenArchive {
 
 impl Artifacts {
     /// For the attempt that this lease belongs to.
-    pub fn new(blobs: Blobs, lease: &Lease) -> Artifacts {
+    pub(crate) fn new(blobs: Blobs, lease: &Lease) -> Artifacts {
         let Lease { tenant, execution_id, token: attempt, .. } = lease.clone();
         Artifacts {
             blobs,
@@ -58,7 +58,7 @@ impl Artifacts {
         }
     }
 
-    pub async fn start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
+    pub(crate) async fn start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
         if self.archive.is_none() {
             let key = BlobKey::archive(
                 self.tenant.as_str(),
@@ -77,7 +77,7 @@ impl Artifacts {
         self.archive()?.tar.start(path, size).map_err(archive_failed)
     }
 
-    pub async fn chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+    pub(crate) async fn chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
         let open = self.open.as_mut().ok_or_else(out_of_order)?;
         let taken = open.missing_bytes.checked_sub(bytes.len() as u64);
         open.missing_bytes = taken.ok_or_else(out_of_order)?;
@@ -87,7 +87,7 @@ impl Artifacts {
         archive.flush().await
     }
 
-    pub async fn end(&mut self) -> Result<(), SinkError> {
+    pub(crate) async fn end(&mut self) -> Result<(), SinkError> {
         let open =
             self.open.take().filter(|open| open.missing_bytes == 0).ok_or_else(out_of_order)?;
         let stored = open.writer.finish().await.map_err(blob_failed)?;
@@ -106,7 +106,7 @@ impl Artifacts {
     }
 
     /// Completes the archive and returns the files; on failure nothing is left of either.
-    pub async fn finish(mut self) -> Result<StoredArtifacts, SinkError> {
+    pub(crate) async fn finish(mut self) -> Result<StoredArtifacts, SinkError> {
         match self.complete().await {
             Ok(archive_bytes) => Ok(StoredArtifacts { files: self.files, archive_bytes }),
             Err(error) => {
@@ -128,7 +128,7 @@ impl Artifacts {
     }
 
     /// Removes everything written so far.
-    pub async fn discard(self) {
+    pub(crate) async fn discard(self) {
         let Artifacts { blobs, tenant, execution_id, attempt, open, archive, .. } = self;
         drop((open, archive));
         discard(&blobs, &tenant, execution_id, attempt).await;

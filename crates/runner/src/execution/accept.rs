@@ -4,9 +4,9 @@
 //! an accepted request with a refusal, so that it is recorded like any other execution.
 
 mod resolve;
-pub mod sealed_env;
+pub(crate) mod sealed_env;
 mod stored_request;
-pub mod validation;
+pub(crate) mod validation;
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const QUEUE_FULL_RETRY_S: u64 = 5;
 
 /// One execution that was accepted and has not run yet.
 #[derive(Debug)]
-pub struct AcceptedRequest {
+pub(crate) struct AcceptedRequest {
     pub id: Uuid,
     pub tenant: TenantId,
     pub key_id: Option<Uuid>,
@@ -43,13 +43,13 @@ pub struct AcceptedRequest {
 }
 
 /// An accepted request whose row is not inserted yet.
-pub struct Admitted {
+pub(crate) struct Admitted {
     pub accepted: AcceptedRequest,
     policy: Arc<TenantPolicy>,
 }
 
 /// Why an accepted request has no row of its own.
-pub enum NotInserted {
+pub(crate) enum NotInserted {
     /// The same request was accepted before, as this execution.
     Repeated(Box<Execution>),
     Failed(RunError),
@@ -57,7 +57,7 @@ pub enum NotInserted {
 
 /// The first half of the step, before it is known where the execution will run: the limits of the
 /// server and of the tenant, and the skill.
-pub async fn admit(
+pub(crate) async fn admit(
     runner: &Runner,
     caller: &Caller,
     request: Request,
@@ -78,7 +78,7 @@ pub async fn admit(
 }
 
 /// A slot of this process, if one is free and the tenant may use it.
-pub fn free_slot(runner: &Runner, admitted: &Admitted) -> Option<OwnedSemaphorePermit> {
+pub(crate) fn free_slot(runner: &Runner, admitted: &Admitted) -> Option<OwnedSemaphorePermit> {
     match admitted.policy.max_concurrent {
         // Running executions are counted where they are claimed, so a tenant with a limit on them
         // always takes the way through the queue.
@@ -89,7 +89,7 @@ pub fn free_slot(runner: &Runner, admitted: &Admitted) -> Option<OwnedSemaphoreP
 
 /// The second half for an execution that runs here at once: inserts the row, already running and
 /// with a lease of this process.
-pub async fn insert_running(
+pub(crate) async fn insert_running(
     runner: &Runner,
     accepted: &AcceptedRequest,
     idempotency: Option<Idempotency>,
@@ -124,7 +124,7 @@ pub async fn insert_running(
 
 /// The second half for an execution that waits for a worker: inserts the row as queued. `awaited`
 /// says that a caller waits for its end.
-pub async fn insert_queued(
+pub(crate) async fn insert_queued(
     runner: &Runner,
     admitted: Admitted,
     idempotency: Option<Idempotency>,
@@ -152,7 +152,7 @@ pub async fn insert_queued(
 
 /// The earlier execution that a request repeats which is not accepted any more, because its skill
 /// was deleted since, for example. A key that was used with a different body is an error even then.
-pub async fn find_repeated(
+pub(crate) async fn find_repeated(
     runner: &Runner,
     caller: &Caller,
     error: RunError,

@@ -31,7 +31,7 @@ const SANDBOX_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How this process came by an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// It accepted the request itself. The row was inserted as started, because the job is sent
     /// without another write, and usually without `env`, which is then only in this process.
     Accepted,
@@ -41,7 +41,7 @@ pub enum Origin {
 }
 
 /// One try at an execution, under a lease of this process.
-pub struct Attempt<'a> {
+pub(super) struct Attempt<'a> {
     pub hold: Hold,
     origin: Origin,
     /// `None` when the stored request of a claimed row cannot be used.
@@ -55,7 +55,7 @@ pub struct Attempt<'a> {
 }
 
 /// Loaded, planned, and with a guest that waits for its job.
-pub struct Prepared {
+pub(super) struct Prepared {
     pub loaded: Loaded,
     pub plan: Plan,
     pub guest: Guest,
@@ -65,14 +65,14 @@ pub struct Prepared {
 
 /// Whether the guest of an attempt may have received its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobState {
+pub(super) enum JobState {
     NotSent,
     MaybeSent,
 }
 
 impl<'a> Attempt<'a> {
     /// The first attempt at an execution that this process accepted.
-    pub fn of_accepted(
+    pub(super) fn of_accepted(
         hold: Hold,
         accepted: &'a AcceptedRequest,
         timings: Timings,
@@ -84,7 +84,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// An attempt at an execution that this process claimed.
-    pub fn of_claimed(
+    pub(super) fn of_claimed(
         hold: Hold,
         accepted: Option<&'a AcceptedRequest>,
         number: i32,
@@ -96,14 +96,14 @@ impl<'a> Attempt<'a> {
     }
 
     /// Since the request came in, or since the claim.
-    pub fn elapsed(&self) -> Duration {
+    pub(super) fn elapsed(&self) -> Duration {
         self.accept_time + self.began.elapsed()
     }
 }
 
 /// Gives the preparation back if this attempt may go on; `None` when its lease is lost, and then
 /// its guest is gone.
-pub async fn start(
+pub(super) async fn start(
     runner: &Runner,
     attempt: &Attempt<'_>,
     prepared: Result<Prepared, Stop>,
@@ -139,7 +139,7 @@ pub async fn start(
 }
 
 /// The second half of run, and collect.
-pub async fn run_and_collect(
+pub(super) async fn run_and_collect(
     runner: &Runner,
     attempt: &mut Attempt<'_>,
     prepared: Result<Prepared, Stop>,
@@ -168,7 +168,7 @@ pub async fn run_and_collect(
 
 /// Waits until the cause of a failed start may have passed, but not through a cancel or a
 /// shutdown: both need the execution back in the queue now.
-pub async fn back_off(runner: &Runner, hold: &Hold) {
+pub(super) async fn back_off(runner: &Runner, hold: &Hold) {
     let stopped = hold.stop_token();
     let recovered = async {
         tokio::time::sleep(REQUEUE_DELAY).await;
@@ -185,7 +185,7 @@ pub async fn back_off(runner: &Runner, hold: &Hold) {
 /// Queues the execution for another attempt. False when the store refuses: the lease is lost, the
 /// execution is cancelled, it was tried often enough, or its job may have acted and the skill is
 /// not idempotent.
-pub async fn requeue(runner: &Runner, attempt: &Attempt<'_>, job: JobState) -> bool {
+pub(super) async fn requeue(runner: &Runner, attempt: &Attempt<'_>, job: JobState) -> bool {
     let (lease, max_attempts) = (attempt.hold.lease(), runner.config.max_attempts);
     let requeued = match (attempt.origin, job, attempt.accepted) {
         // The row says that the job was started, and lacks `env`. Only this process knows better
@@ -205,7 +205,7 @@ pub async fn requeue(runner: &Runner, attempt: &Attempt<'_>, job: JobState) -> b
 }
 
 /// Record, and wake the waiters. The lease ends with this.
-pub async fn record_and_notify(
+pub(super) async fn record_and_notify(
     runner: &Runner,
     attempt: Attempt<'_>,
     result: &mut AttemptResult,

@@ -1,7 +1,7 @@
 //! Step five, collect: what the run left, checked and closed: logs as text, `output.json` as
 //! compact JSON, artifacts complete in blobs.
 
-pub mod verdict;
+pub(crate) mod verdict;
 
 use sandbox::{Outcome, RunReport};
 use store::{NewFile, TenantId};
@@ -17,7 +17,7 @@ use crate::runner::Runner;
 
 /// Everything that is recorded about an execution that ended.
 #[derive(Debug)]
-pub struct Collected {
+pub(crate) struct Collected {
     pub outcome: Outcome,
     pub exit_code: Option<i32>,
     pub error: Option<String>,
@@ -35,7 +35,7 @@ pub struct Collected {
 
 impl Collected {
     /// The end of an execution that has no result of its own.
-    pub fn stopped(stop: Stop) -> Collected {
+    pub(crate) fn stopped(stop: Stop) -> Collected {
         Collected {
             outcome: stop.outcome,
             exit_code: None,
@@ -51,7 +51,7 @@ impl Collected {
     }
 }
 
-pub async fn collect(
+pub(crate) async fn collect(
     runner: &Runner,
     tenant: &TenantId,
     ran: Result<RunReport, Stop>,
@@ -92,7 +92,7 @@ pub async fn collect(
 }
 
 /// The result of a run that came to its end, still without its logs.
-pub fn finished(
+pub(crate) fn finished(
     ran: RunReport,
     stored: StoredArtifacts,
     checked: CheckedOutput,

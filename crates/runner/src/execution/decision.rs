@@ -5,7 +5,7 @@ use sandbox::Outcome;
 use super::collect::Collected;
 
 /// What follows from an attempt.
-pub enum Decision {
+pub(super) enum Decision {
     /// The result is final.
     Record(Collected),
     /// Another attempt may do better. The store has the last word: if it refuses one, this result
@@ -17,7 +17,7 @@ pub enum Decision {
 
 /// A lost run may be tried again; every other outcome is the skill's own or a refusal, and another
 /// attempt would end the same way.
-pub fn decide(collected: Collected) -> Decision {
+pub(super) fn decide(collected: Collected) -> Decision {
     match collected.outcome {
         Outcome::Lost => Decision::Requeue(collected),
         Outcome::Exited

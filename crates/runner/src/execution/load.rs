@@ -16,12 +16,12 @@ use crate::retry::retry_transient;
 use crate::runner::Runner;
 
 /// A skill that may run, unpacked.
-pub struct Loaded {
+pub(crate) struct Loaded {
     pub skill: Arc<LoadedSkill>,
     pub trust: VerifiedTrust,
 }
 
-pub async fn load(
+pub(crate) async fn load(
     runner: &Runner,
     accepted: &AcceptedRequest,
     origin: Origin,

@@ -5,21 +5,21 @@
 //! for those that it claimed from the queue. Values only move to the right: no step calls an
 //! earlier one. A directory with the name of a step has the parts that only this step needs.
 
-pub mod accept;
+pub(crate) mod accept;
 mod attempt;
 mod calls;
-pub mod collect;
-pub mod completed;
+pub(crate) mod collect;
+pub(crate) mod completed;
 mod decision;
-pub mod detail;
-pub mod load;
+pub(crate) mod detail;
+pub(crate) mod load;
 mod orchestrator;
-pub mod plan;
+pub(crate) mod plan;
 mod read;
-pub mod record;
+pub(crate) mod record;
 mod run;
-pub mod schema_checks;
-pub mod stop;
+pub(crate) mod schema_checks;
+pub(crate) mod stop;
 mod timing;
 
-pub use orchestrator::run_claimed;
+pub(crate) use orchestrator::run_claimed;

@@ -43,7 +43,7 @@ enum AttemptEnd {
 }
 
 /// Runs a request that was accepted just now and returns its result.
-pub async fn run_accepted(
+pub(super) async fn run_accepted(
     runner: Arc<Runner>,
     accepted: AcceptedRequest,
     idempotency: Option<Idempotency>,
@@ -78,7 +78,7 @@ pub async fn run_accepted(
 }
 
 /// Runs an execution that was claimed from the queue. No caller waits for it in this task.
-pub async fn run_claimed(
+pub(crate) async fn run_claimed(
     runner: Arc<Runner>,
     row: Execution,
     lease: Lease,

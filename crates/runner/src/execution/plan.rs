@@ -5,9 +5,9 @@
 //! thread, and the input files, which are rows of the store. Whatever must be refused before it
 //! costs a sandbox is refused here.
 
-pub mod input_files;
+pub(crate) mod input_files;
 mod job;
-pub mod limits;
+pub(crate) mod limits;
 mod permissions;
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use catalogue::LoadedSkill;
 const MAX_LISTED_SCRIPTS: usize = 20;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub shape: Shape,
     pub job: Job,
     /// The path of the script inside the skill.
@@ -37,7 +37,7 @@ pub struct Plan {
 }
 
 /// The whole step for an execution of a server.
-pub async fn plan_run(
+pub(crate) async fn plan_run(
     runner: &Runner,
     accepted: &AcceptedRequest,
     skill: &Arc<LoadedSkill>,
@@ -49,7 +49,11 @@ pub async fn plan_run(
 }
 
 /// The pure part.
-pub fn plan(skill: &LoadedSkill, request: &Request, policy: &RunPolicy) -> Result<Plan, Stop> {
+pub(crate) fn plan(
+    skill: &LoadedSkill,
+    request: &Request,
+    policy: &RunPolicy,
+) -> Result<Plan, Stop> {
     permissions::check(skill, request, policy)?;
     let script = choose_script(skill, request)?;
     let limits = RunLimits::new(&skill.manifest, request, policy);
@@ -61,7 +65,7 @@ pub fn plan(skill: &LoadedSkill, request: &Request, policy: &RunPolicy) -> Resul
 
 impl Plan {
     /// The same with the request's input files, none of which has been read yet.
-    pub fn with_inputs(mut self, inputs: Vec<StreamedFile>) -> Result<Plan, Stop> {
+    pub(crate) fn with_inputs(mut self, inputs: Vec<StreamedFile>) -> Result<Plan, Stop> {
         let files = self.job.files.iter().map(|file| file.bytes.len() as u64);
         check_disk(files.chain(inputs.iter().map(|file| file.size)), &self.shape)?;
         self.job.streamed = inputs;

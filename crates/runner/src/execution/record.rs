@@ -1,7 +1,7 @@
 //! Step six, record: the result in one transaction, guarded by the fencing token of the lease. A
 //! worker that lost its lease changes nothing and removes its blobs.
 
-pub mod receipt;
+pub(crate) mod receipt;
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::retry::{Retried, retry_transient};
 use crate::runner::Runner;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
+pub(crate) enum Recorded {
     Committed,
     /// The lease was lost; this result is not the execution's.
     Fenced,
 }
 
 /// A result in the form in which it is stored, and what its receipt and its caller need besides.
-pub struct AttemptResult {
+pub(crate) struct AttemptResult {
     row: FinishedExecution,
     /// The same as the text in the row.
     detail: Detail,
@@ -35,7 +35,7 @@ pub struct AttemptResult {
 
 /// Records the result. If the tenant's quota has no room for it, records without documents and
 /// files what happened.
-pub async fn record(
+pub(crate) async fn record(
     runner: &Runner,
     lease: &Lease,
     accepted: Option<&AcceptedRequest>,
@@ -100,7 +100,7 @@ async fn is_recorded(
 
 impl AttemptResult {
     /// The collected result of an execution that took so long in all.
-    pub fn new(collected: Collected, duration: Duration) -> AttemptResult {
+    pub(crate) fn new(collected: Collected, duration: Duration) -> AttemptResult {
         let Collected { outcome, exit_code, error, output, logs, .. } = collected;
         let Collected { files, archive_bytes, detail, script, signed_by, .. } = collected;
         let row = FinishedExecution {
@@ -121,7 +121,7 @@ impl AttemptResult {
         AttemptResult { row, detail, script, signed_by }
     }
 
-    pub fn row(&self) -> &FinishedExecution {
+    pub(crate) fn row(&self) -> &FinishedExecution {
         &self.row
     }
 
@@ -158,7 +158,7 @@ impl AttemptResult {
 
     /// The execution as the store holds it now, without a query. The times are this process's and
     /// may differ from the stored ones by the length of a write.
-    pub fn into_completed(self, accepted: AcceptedRequest) -> CompletedExecution {
+    pub(crate) fn into_completed(self, accepted: AcceptedRequest) -> CompletedExecution {
         let AttemptResult { row, detail, .. } = self;
         let execution = Execution {
             id: accepted.id,

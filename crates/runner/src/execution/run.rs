@@ -27,7 +27,7 @@ const LAUNCH_RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// The first half: the memory for the run, then a guest that waits for its one job.
-pub async fn launch(
+pub(super) async fn launch(
     runner: &Runner,
     accepted: &AcceptedRequest,
     skill: &Arc<LoadedSkill>,
@@ -94,7 +94,7 @@ fn launch_failed(shape: &Shape, error: &LaunchError) -> Stop {
 
 /// The second half: runs the job to its end. What the guest returned is in `output`, also when the
 /// run is lost.
-pub async fn run(
+pub(super) async fn run(
     runner: &Runner,
     hold: &Hold,
     guest: Guest,
@@ -116,13 +116,13 @@ pub async fn run(
 }
 
 /// Receives what a run returns while it runs.
-pub struct OutputSink {
+pub(crate) struct OutputSink {
     pub logs: SharedLogs,
     pub artifacts: Artifacts,
 }
 
 impl OutputSink {
-    pub fn new(job: &Job, artifacts: Artifacts) -> OutputSink {
+    pub(crate) fn new(job: &Job, artifacts: Artifacts) -> OutputSink {
         let logs = match job.streams {
             StreamMode::Merged => LogBuffer::merged(job.output_limits.log_bytes),
             StreamMode::Split => LogBuffer::split(job.output_limits.log_bytes),

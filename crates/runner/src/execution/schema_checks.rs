@@ -17,13 +17,13 @@ use catalogue::LoadedSkill;
 
 /// The output document, and its violations of the skill's output schema, if it has one.
 #[derive(Debug, Default)]
-pub struct CheckedOutput {
+pub(crate) struct CheckedOutput {
     pub output: Option<String>,
     pub problem: Option<String>,
 }
 
 /// Refuses an input that does not match the schema, or that would cost too much to check.
-pub async fn check_input(
+pub(crate) async fn check_input(
     runner: &Runner,
     tenant: &TenantId,
     skill: &Arc<LoadedSkill>,
@@ -45,7 +45,7 @@ pub async fn check_input(
 }
 
 /// The same in the calling thread.
-pub fn check_input_here(skill: &LoadedSkill, input: &str) -> Result<(), String> {
+pub(crate) fn check_input_here(skill: &LoadedSkill, input: &str) -> Result<(), String> {
     let Some(schema) = &skill.input_schema else { return Ok(()) };
     let checked = schema.check(input);
     checked.map_err(|violations| {
@@ -53,7 +53,7 @@ pub fn check_input_here(skill: &LoadedSkill, input: &str) -> Result<(), String> 
     })
 }
 
-pub async fn check_output(
+pub(crate) async fn check_output(
     runner: &Runner,
     tenant: &TenantId,
     output: Option<Bytes>,
@@ -82,7 +82,7 @@ pub async fn check_output(
 }
 
 /// The same in the calling thread.
-pub fn check_output_here(output: Option<&[u8]>, skill: &LoadedSkill) -> CheckedOutput {
+pub(crate) fn check_output_here(output: Option<&[u8]>, skill: &LoadedSkill) -> CheckedOutput {
     let document = output.map(json::compact).transpose();
     let Some(schema) = &skill.output_schema else {
         return CheckedOutput { output: document.ok().flatten(), problem: None };

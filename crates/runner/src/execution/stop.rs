@@ -5,7 +5,7 @@ use sandbox::Outcome;
 use super::detail::TrustProblemDetail;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stop {
+pub(crate) struct Stop {
     pub outcome: Outcome,
     /// A sentence for the caller, with nothing internal in it.
     pub error: String,
@@ -17,7 +17,7 @@ pub struct Stop {
 
 impl Stop {
     /// By policy, or because the request does not fit the skill. No sandbox was started.
-    pub fn refused(error: impl Into<String>) -> Stop {
+    pub(crate) fn refused(error: impl Into<String>) -> Stop {
         Stop {
             outcome: Outcome::Refused,
             error: error.into(),
@@ -27,13 +27,13 @@ impl Stop {
     }
 
     /// Skillbox failed; the cause is logged where it happened.
-    pub fn lost(error: impl Into<String>) -> Stop {
+    pub(crate) fn lost(error: impl Into<String>) -> Stop {
         Stop { outcome: Outcome::Lost, error: error.into(), retryable: false, trust_problem: None }
     }
 
     /// Skillbox failed before anything ran: another attempt, later or on another server, may
     /// succeed.
-    pub fn unready(error: impl Into<String>) -> Stop {
+    pub(crate) fn unready(error: impl Into<String>) -> Stop {
         Stop { retryable: true, ..Stop::lost(error) }
     }
 }

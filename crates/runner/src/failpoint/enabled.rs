@@ -82,13 +82,13 @@ static ARMED: OnceLock<Failpoint> = OnceLock::new();
 static REACHED: AtomicU32 = AtomicU32::new(0);
 
 /// There is one failpoint per process, because both actions affect the whole process.
-pub fn arm(failpoint: Option<Failpoint>) {
+pub(crate) fn arm(failpoint: Option<Failpoint>) {
     if let Some(failpoint) = failpoint {
         let _ = ARMED.set(failpoint);
     }
 }
 
-pub fn reach(point: Point) {
+pub(crate) fn reach(point: Point) {
     let Some(armed) = ARMED.get().filter(|armed| armed.point == point) else { return };
     if REACHED.fetch_add(1, Ordering::SeqCst) + 1 != armed.nth {
         return;

@@ -5,7 +5,7 @@ use sandbox::OutputStream;
 use store::{LogSegment, LogStream, Micros};
 
 /// The log of one run. A merged run fills only `all`; a split one also the two streams.
-pub struct LogBuffer {
+pub(crate) struct LogBuffer {
     all: CappedText,
     stdout: Option<CappedText>,
     stderr: Option<CappedText>,
@@ -26,11 +26,11 @@ const MARK_MICROS: Micros = 200_000;
 /// Bounds the marks; text beyond them counts as merged.
 const MAX_MARKS: usize = 4096;
 /// Longer segments of a log are split for subscribers.
-pub const MAX_SEGMENT_BYTES: usize = 64 << 10;
+pub(crate) const MAX_SEGMENT_BYTES: usize = 64 << 10;
 
 /// The log of a run that is over.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct FinishedLogs {
+pub(crate) struct FinishedLogs {
     pub logs: String,
     pub stdout: Option<String>,
     pub stderr: Option<String>,
@@ -38,7 +38,7 @@ pub struct FinishedLogs {
 }
 
 impl LogBuffer {
-    pub fn merged(cap: u64) -> LogBuffer {
+    pub(crate) fn merged(cap: u64) -> LogBuffer {
         LogBuffer {
             all: CappedText::new(cap),
             stdout: None,
@@ -48,7 +48,7 @@ impl LogBuffer {
         }
     }
 
-    pub fn split(cap: u64) -> LogBuffer {
+    pub(crate) fn split(cap: u64) -> LogBuffer {
         LogBuffer {
             stdout: Some(CappedText::new(cap)),
             stderr: Some(CappedText::new(cap)),
@@ -58,7 +58,7 @@ impl LogBuffer {
 
     /// Appends the next bytes of one stream. A character that a chunk's end cuts in two is held
     /// back until its other half comes, so that the other stream cannot get into its middle.
-    pub fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
         let held_back = &mut self.pending[stream as usize];
         let joined;
         let bytes = if held_back.is_empty() {
@@ -76,7 +76,7 @@ impl LogBuffer {
         self.append(stream, &String::from_utf8_lossy(&whole[..fits]));
     }
 
-    pub fn finish(mut self, truncated_by_guest: bool) -> FinishedLogs {
+    pub(crate) fn finish(mut self, truncated_by_guest: bool) -> FinishedLogs {
         for stream in [OutputStream::Stdout, OutputStream::Stderr, OutputStream::Merged] {
             let rest = std::mem::take(&mut self.pending[stream as usize]);
             self.append(stream, &String::from_utf8_lossy(&rest));
@@ -91,7 +91,7 @@ impl LogBuffer {
     }
 
     /// The text after the first `seen` bytes, in segments of one stream and one time each.
-    pub fn since(&self, seen: usize) -> Vec<LogSegment> {
+    pub(crate) fn since(&self, seen: usize) -> Vec<LogSegment> {
         let mut segments = Vec::new();
         let first = self.marks.partition_point(|mark| mark.ends_at <= seen);
         let mut begins_at = seen;

@@ -15,18 +15,18 @@ const WRITE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A run's log, filled by the run and read by the writer below.
 #[derive(Clone)]
-pub struct SharedLogs(Arc<Mutex<LogBuffer>>);
+pub(crate) struct SharedLogs(Arc<Mutex<LogBuffer>>);
 
 impl SharedLogs {
-    pub fn new(logs: LogBuffer) -> SharedLogs {
+    pub(crate) fn new(logs: LogBuffer) -> SharedLogs {
         SharedLogs(Arc::new(Mutex::new(logs)))
     }
 
-    pub fn push(&self, stream: OutputStream, bytes: &[u8]) {
+    pub(crate) fn push(&self, stream: OutputStream, bytes: &[u8]) {
         self.with_buffer(|logs| logs.push(stream, bytes));
     }
 
-    pub fn finish(&self, truncated_by_guest: bool) -> FinishedLogs {
+    pub(crate) fn finish(&self, truncated_by_guest: bool) -> FinishedLogs {
         self.with_buffer(|logs| std::mem::replace(logs, LogBuffer::merged(0)))
             .finish(truncated_by_guest)
     }
@@ -38,7 +38,7 @@ impl SharedLogs {
 
 /// Polls `running` to its end and, as soon as the execution is watched, writes its log to the store
 /// meanwhile, to the last byte.
-pub async fn publish_while<T>(
+pub(crate) async fn publish_while<T>(
     running: impl Future<Output = T>,
     store: &Store,
     lease: &Lease,

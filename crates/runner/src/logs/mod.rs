@@ -1,5 +1,5 @@
 //! The log of a run, from its bytes to the events that subscribers in any process read.
 
-pub mod buffer;
-pub mod events;
-pub mod live;
+pub(crate) mod buffer;
+pub(crate) mod events;
+pub(crate) mod live;

@@ -14,7 +14,7 @@ const HEARTBEATS_PER_LEASE: u32 = 3;
 
 /// Why a run is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
+pub(crate) enum StopReason {
     Cancelled,
     /// Another worker has the lease by now; the result will not be accepted.
     Fenced,
@@ -23,7 +23,7 @@ pub enum StopReason {
 
 /// The leases of this process, by execution.
 #[derive(Default)]
-pub struct Leases {
+pub(crate) struct Leases {
     entries: Mutex<HashMap<Uuid, LeaseEntry>>,
 }
 
@@ -37,7 +37,7 @@ struct LeaseEntry {
 }
 
 /// A lease that the heartbeat extends until this is dropped.
-pub struct Hold {
+pub(crate) struct Hold {
     leases: Arc<Leases>,
     entry: LeaseEntry,
 }
@@ -45,7 +45,7 @@ pub struct Hold {
 impl Leases {
     /// Holds a lease. `None` when this very lease is held already: the database lost its claim in
     /// a crash, and granted the same one again. The attempt under it goes on.
-    pub fn hold(self: &Arc<Self>, lease: Lease) -> Option<Hold> {
+    pub(crate) fn hold(self: &Arc<Self>, lease: Lease) -> Option<Hold> {
         let mut entries = self.lock();
         let is_same = |entry: &LeaseEntry| entry.lease == lease && !entry.is_fenced();
         if entries.get(&lease.execution_id).is_some_and(is_same) {
@@ -66,25 +66,25 @@ impl Leases {
     }
 
     /// Stops one run; does nothing if it does not run in this process.
-    pub fn stop(&self, id: Uuid, reason: StopReason) {
+    pub(crate) fn stop(&self, id: Uuid, reason: StopReason) {
         if let Some(entry) = self.lock().get(&id) {
             entry.stop(reason);
         }
     }
 
     /// Makes one run write its log while it grows; does nothing if it does not run in this process.
-    pub fn watch(&self, id: Uuid) {
+    pub(crate) fn watch(&self, id: Uuid) {
         if let Some(entry) = self.lock().get(&id) {
             entry.watched.cancel();
         }
     }
 
-    pub fn stop_all(&self, reason: StopReason) {
+    pub(crate) fn stop_all(&self, reason: StopReason) {
         self.lock().values().for_each(|entry| entry.stop(reason));
     }
 
     /// Extends every lease once, and stops the runs whose lease is lost or that are cancelled.
-    pub async fn send_heartbeat(&self, store: &Store, lease_ms: i64) {
+    pub(crate) async fn send_heartbeat(&self, store: &Store, lease_ms: i64) {
         let leases: Vec<Lease> = self.lock().values().map(|entry| entry.lease.clone()).collect();
         if leases.is_empty() {
             return;
@@ -115,7 +115,7 @@ impl Leases {
 }
 
 /// Sends heartbeats until the runner is closed.
-pub async fn run_heartbeat(
+pub(crate) async fn run_heartbeat(
     leases: Arc<Leases>,
     store: Store,
     lease: Duration,
@@ -142,26 +142,26 @@ impl LeaseEntry {
 }
 
 impl Hold {
-    pub fn lease(&self) -> &Lease {
+    pub(crate) fn lease(&self) -> &Lease {
         &self.entry.lease
     }
 
-    pub fn stop_token(&self) -> CancellationToken {
+    pub(crate) fn stop_token(&self) -> CancellationToken {
         self.entry.stop.clone()
     }
 
     /// Cancelled when a subscriber follows the events.
-    pub fn watched_token(&self) -> CancellationToken {
+    pub(crate) fn watched_token(&self) -> CancellationToken {
         self.entry.watched.clone()
     }
 
     /// Whether another worker has the execution by now, or this process under a newer lease.
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.entry.is_fenced()
     }
 
     /// Applies what callers requested before this process held the lease.
-    pub fn apply(&self, requests: PendingRequests) {
+    pub(crate) fn apply(&self, requests: PendingRequests) {
         if requests.cancel_requested {
             self.entry.stop(StopReason::Cancelled);
         }
@@ -170,7 +170,7 @@ impl Hold {
         }
     }
 
-    pub fn stop_reason(&self) -> Option<StopReason> {
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         self.entry.reason.get().copied()
     }
 }

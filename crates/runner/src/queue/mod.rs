@@ -4,8 +4,8 @@
 //! extends them, and the reaper ends or requeues executions whose lease expired. Waiters are
 //! callers in this process that wait for an execution, and notifications from the store wake them.
 
-pub mod leases;
-pub mod notifications;
-pub mod reaper;
-pub mod waiters;
-pub mod worker;
+pub(crate) mod leases;
+pub(crate) mod notifications;
+pub(crate) mod reaper;
+pub(crate) mod waiters;
+pub(crate) mod worker;

@@ -10,7 +10,7 @@ use crate::queue::leases::StopReason;
 use crate::runner::Runner;
 
 /// Handles notifications until the runner is closed.
-pub async fn listen(runner: Arc<Runner>, mut notifications: Notifications) {
+pub(crate) async fn listen(runner: Arc<Runner>, mut notifications: Notifications) {
     while let Some(Some(notification)) =
         runner.closed.run_until_cancelled(notifications.next()).await
     {

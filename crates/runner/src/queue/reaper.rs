@@ -12,7 +12,7 @@ use crate::runner::Runner;
 
 /// Runs before anything else in this process: first the sandboxes of dead owners end, then their
 /// executions, so that no sandbox outlives the record of its execution.
-pub async fn recover(runner: &Runner) -> Result<(), RunError> {
+pub(crate) async fn recover(runner: &Runner) -> Result<(), RunError> {
     let config = &runner.config;
     sweep_sandboxes(runner).await;
     reap_stale(runner, StaleLeases::Expired).await?;
@@ -23,7 +23,7 @@ pub async fn recover(runner: &Runner) -> Result<(), RunError> {
 }
 
 /// Looks for expired leases until the runner is closed.
-pub async fn reap(runner: Arc<Runner>) {
+pub(crate) async fn reap(runner: Arc<Runner>) {
     let tick = runner.config.reap_tick;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
         if let Err(error) = reap_stale(&runner, StaleLeases::Expired).await {
@@ -41,7 +41,7 @@ pub async fn reap(runner: Arc<Runner>) {
 
 /// Looks for sandboxes of dead owners until the runner is closed. This is a loop of its own, because
 /// an engine that does not answer must not delay the reaper of leases.
-pub async fn sweep_orphans(runner: Arc<Runner>) {
+pub(crate) async fn sweep_orphans(runner: Arc<Runner>) {
     // A sandbox is removed when two sweeps in a row found it without an owner. With two sweeps per
     // tick an orphan is removed within three ticks.
     let tick = runner.config.reap_tick / 2;

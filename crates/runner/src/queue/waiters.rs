@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// The waiters by execution. An entry lives as long as it has a waiter.
 #[derive(Clone, Default)]
-pub struct Waiters {
+pub(crate) struct Waiters {
     entries: Arc<Mutex<HashMap<Uuid, WaiterEntry>>>,
 }
 
@@ -20,14 +20,14 @@ struct WaiterEntry {
 }
 
 /// One wait. Create it before reading the row: a change after the read then wakes it.
-pub struct Waiter {
+pub(crate) struct Waiter {
     waiters: Waiters,
     id: Uuid,
     changed: watch::Receiver<()>,
 }
 
 impl Waiters {
-    pub fn subscribe(&self, id: Uuid) -> Waiter {
+    pub(crate) fn subscribe(&self, id: Uuid) -> Waiter {
         let mut entries = self.lock();
         let entry = entries.entry(id).or_default();
         entry.waiters += 1;
@@ -35,13 +35,13 @@ impl Waiters {
     }
 
     /// Wakes all waiters of this execution.
-    pub fn notify(&self, id: Uuid) {
+    pub(crate) fn notify(&self, id: Uuid) {
         if let Some(entry) = self.lock().get(&id) {
             entry.changed.send_replace(());
         }
     }
 
-    pub fn notify_all(&self) {
+    pub(crate) fn notify_all(&self) {
         self.lock().values().for_each(|entry| entry.changed.send_replace(()));
     }
 
@@ -51,12 +51,12 @@ impl Waiters {
 }
 
 impl Waiter {
-    pub fn id(&self) -> Uuid {
+    pub(crate) fn id(&self) -> Uuid {
         self.id
     }
 
     /// Returns when there was a notification since the wait began, or since the last return.
-    pub async fn notified(&mut self) {
+    pub(crate) async fn notified(&mut self) {
         if self.changed.changed().await.is_err() {
             // The sender lives in the entry, which lives as long as this waiter.
             std::future::pending::<()>().await;

@@ -9,7 +9,7 @@ use crate::failpoint::{Point, reach};
 use crate::runner::Runner;
 
 /// Sleeps until an execution is queued or a tick passes, then claims until nothing is queued.
-pub async fn work(runner: Arc<Runner>) {
+pub(crate) async fn work(runner: Arc<Runner>) {
     let queued_or_tick = || async {
         let _ = tokio::time::timeout(runner.config.queue_tick, runner.queued.notified()).await;
     };

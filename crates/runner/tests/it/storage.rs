@@ -14,7 +14,7 @@ impl Bench {
     }
 
     /// The same while nothing changes: it is what the rows add up to.
-    pub async fn stored_bytes(&self) -> i64 {
+    pub(crate) async fn stored_bytes(&self) -> i64 {
         let used = self.counted().await;
         assert_eq!(used, self.store.recount_storage(&acme()).await.expect("counted"));
         used

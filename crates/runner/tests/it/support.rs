@@ -25,7 +25,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-pub struct Bench {
+pub(crate) struct Bench {
     pub runner: Arc<Runner>,
     pub catalogue: Arc<Catalogue>,
     pub store: Store,
@@ -35,11 +35,11 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub async fn new() -> Bench {
+    pub(crate) async fn new() -> Bench {
         Bench::with(|_| {}).await
     }
 
-    pub async fn with(change: impl FnOnce(&mut RunnerConfig)) -> Bench {
+    pub(crate) async fn with(change: impl FnOnce(&mut RunnerConfig)) -> Bench {
         let data = TempDir::new().expect("a temporary directory");
         let (store, blobs) = open(data.path()).await;
         store.ensure_tenant(&acme()).await.expect("a tenant");
@@ -47,7 +47,7 @@ impl Bench {
     }
 
     /// A runner on what another one left.
-    pub async fn on(
+    pub(crate) async fn on(
         data: TempDir,
         store: Store,
         blobs: Blobs,
@@ -67,7 +67,7 @@ impl Bench {
         Bench { runner, catalogue, store, blobs, launcher, data }
     }
 
-    pub async fn publish(&self, files: &[(&str, &str)]) -> PutSkillResult {
+    pub(crate) async fn publish(&self, files: &[(&str, &str)]) -> PutSkillResult {
         let policy = TenantPolicy::default();
         self.catalogue
             .publish(None, &acme(), package(files), &[], &policy)
@@ -77,15 +77,15 @@ impl Bench {
     }
 
     /// A skill called `demo` with this one script.
-    pub async fn script(&self, name: &str, content: &str) {
+    pub(crate) async fn script(&self, name: &str, content: &str) {
         self.publish(&[("SKILL.md", SKILL_MD), (name, content)]).await;
     }
 
-    pub async fn run(&self, json: &str) -> Execution {
+    pub(crate) async fn run(&self, json: &str) -> Execution {
         self.try_run(json).await.expect("an execution")
     }
 
-    pub async fn try_run(&self, json: &str) -> Result<Execution, RunError> {
+    pub(crate) async fn try_run(&self, json: &str) -> Result<Execution, RunError> {
         self.runner
             .execute(&caller(), request(json), None)
             .await
@@ -93,7 +93,11 @@ impl Bench {
     }
 
     /// A run whose caller waits in a task of its own.
-    pub fn spawn(&self, json: &str, key: Option<&str>) -> JoinHandle<Result<Execution, RunError>> {
+    pub(crate) fn spawn(
+        &self,
+        json: &str,
+        key: Option<&str>,
+    ) -> JoinHandle<Result<Execution, RunError>> {
         let (runner, request, key) =
             (Arc::clone(&self.runner), request(json), key.map(idempotency));
         tokio::spawn(async move {
@@ -104,23 +108,23 @@ impl Bench {
         })
     }
 
-    pub async fn with_status(&self, status: Status) -> Vec<Execution> {
+    pub(crate) async fn with_status(&self, status: Status) -> Vec<Execution> {
         let filter = ExecutionFilter { status: Some(status), ..ExecutionFilter::default() };
         let page = PageRequest { limit: 100, offset: 0, after: None };
         self.store.list_executions(&acme(), &filter, &page).await.expect("a list")
     }
 
     /// The one execution in this state, as soon as there is one.
-    pub async fn one(&self, status: Status) -> Execution {
+    pub(crate) async fn one(&self, status: Status) -> Execution {
         until(async || self.with_status(status).await.pop()).await
     }
 
-    pub async fn stored(&self, id: Uuid) -> Execution {
+    pub(crate) async fn stored(&self, id: Uuid) -> Execution {
         self.store.get_execution(&acme(), id).await.expect("answered").expect("stored")
     }
 
     /// Every file below the blobs' directory that belongs to executions.
-    pub fn execution_blobs(&self) -> Vec<String> {
+    pub(crate) fn execution_blobs(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut left = vec![self.data.path().join("blobs").join("acme").join("executions")];
         while let Some(dir) = left.pop() {
@@ -135,7 +139,7 @@ impl Bench {
 
 /// What `look` finds, as soon as it finds something. For changes that nothing announces to a test;
 /// the bound only keeps a broken build from hanging.
-pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
+pub(crate) async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {
             if let Some(found) = look().await {
@@ -147,11 +151,11 @@ pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), found).await.expect("what was awaited never came")
 }
 
-pub fn runner_config(owner: String) -> RunnerConfig {
+pub(crate) fn runner_config(owner: String) -> RunnerConfig {
     RunnerConfig::new(owner, 4, Duration::from_secs(30), run_policy())
 }
 
-pub fn run_policy() -> RunPolicy {
+pub(crate) fn run_policy() -> RunPolicy {
     RunPolicy {
         default_timeout: Duration::from_secs(120),
         max_timeout: Duration::from_secs(600),
@@ -171,9 +175,9 @@ pub fn run_policy() -> RunPolicy {
     }
 }
 
-pub const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n";
+pub(crate) const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n";
 
-pub async fn open(data: &Path) -> (Store, Blobs) {
+pub(crate) async fn open(data: &Path) -> (Store, Blobs) {
     let store =
         Store::open(&format!("sqlite:{}", data.join("db").display())).await.expect("a store");
     let blobs = Blobs::directory(data.join("blobs")).expect("blobs");
@@ -181,7 +185,11 @@ pub async fn open(data: &Path) -> (Store, Blobs) {
 }
 
 /// The parts of a runner, with a catalogue of its own.
-pub fn parts(store: Store, blobs: Blobs, launcher: Option<Arc<dyn Launcher>>) -> RunnerParts {
+pub(crate) fn parts(
+    store: Store,
+    blobs: Blobs,
+    launcher: Option<Arc<dyn Launcher>>,
+) -> RunnerParts {
     let resources = SharedResources::new(400 << 20, DiskReserve::default());
     let (config, resources_too) = (CatalogueConfig::default(), resources.clone());
     let catalogue = Arc::new(Catalogue::new(config, store.clone(), blobs.clone(), resources_too));
@@ -190,7 +198,7 @@ pub fn parts(store: Store, blobs: Blobs, launcher: Option<Arc<dyn Launcher>>) ->
 
 /// The tests' S3 server, shared with others: a test stores only what is its own and removes it.
 /// Without a server the test says so and is not run.
-pub async fn s3(test: &str) -> Option<Blobs> {
+pub(crate) async fn s3(test: &str) -> Option<Blobs> {
     #[expect(
         clippy::disallowed_methods,
         reason = "a test harness has no configuration to take it from"
@@ -215,7 +223,7 @@ pub async fn s3(test: &str) -> Option<Blobs> {
     Some(Blobs::s3(config).await.expect("an S3 server"))
 }
 
-pub fn package(files: &[(&str, &str)]) -> skill::Package {
+pub(crate) fn package(files: &[(&str, &str)]) -> skill::Package {
     let parts = files
         .iter()
         .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
@@ -223,28 +231,28 @@ pub fn package(files: &[(&str, &str)]) -> skill::Package {
     skill::read_parts(parts, &skill::PackageLimits::default()).expect("a skill")
 }
 
-pub fn acme() -> TenantId {
+pub(crate) fn acme() -> TenantId {
     TenantId::try_from("acme").expect("a tenant's name")
 }
 
-pub fn caller() -> Caller {
+pub(crate) fn caller() -> Caller {
     Caller { tenant: acme(), key_id: None, skills: None }
 }
 
-pub fn request(json: &str) -> Request {
+pub(crate) fn request(json: &str) -> Request {
     serde_json::from_str(json).expect("a request")
 }
 
-pub fn idempotency(key: &str) -> Idempotency {
+pub(crate) fn idempotency(key: &str) -> Idempotency {
     Idempotency { key: key.to_owned(), body_sha256: "same".to_owned() }
 }
 
-pub fn detail(execution: &Execution) -> Detail {
+pub(crate) fn detail(execution: &Execution) -> Detail {
     serde_json::from_str(execution.detail.as_deref().expect("detail")).expect("a detail")
 }
 
 /// The native launcher, counting what it launches and waiting at a gate.
-pub struct Watched {
+pub(crate) struct Watched {
     native: NativeLauncher,
     launches: watch::Sender<usize>,
     gate: Semaphore,
@@ -275,12 +283,12 @@ impl Watched {
     }
 
     /// As an engine that is stopped, and started again.
-    pub fn be_away(&self, away: bool) {
+    pub(crate) fn be_away(&self, away: bool) {
         self.away.store(away, Ordering::SeqCst);
     }
 
     /// Waits until so many probes were asked for.
-    pub async fn probed(&self, count: usize) {
+    pub(crate) async fn probed(&self, count: usize) {
         self.probes
             .subscribe()
             .wait_for(|probes| *probes >= count)
@@ -289,16 +297,16 @@ impl Watched {
     }
 
     /// The next launches fail, as they do while an engine is away.
-    pub fn fail(&self, launches: usize) {
+    pub(crate) fn fail(&self, launches: usize) {
         self.failures.store(launches, Ordering::SeqCst);
     }
 
-    pub fn launches(&self) -> usize {
+    pub(crate) fn launches(&self) -> usize {
         *self.launches.borrow()
     }
 
     /// Waits until so many launches were asked for.
-    pub async fn launched(&self, count: usize) {
+    pub(crate) async fn launched(&self, count: usize) {
         self.launches
             .subscribe()
             .wait_for(|launches| *launches >= count)
@@ -307,11 +315,11 @@ impl Watched {
     }
 
     /// From now on launches wait.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.gate.forget_permits(Semaphore::MAX_PERMITS);
     }
 
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.gate.add_permits(Semaphore::MAX_PERMITS);
     }
 }

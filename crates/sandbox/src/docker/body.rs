@@ -32,7 +32,7 @@ const MASKED_IN_SYS: &[&str] = &[
 
 /// The properties of a container that do not come from its shape.
 #[derive(Debug, Clone, Copy)]
-pub struct ContainerSettings<'a> {
+pub(super) struct ContainerSettings<'a> {
     pub image_id: &'a str,
     pub volume: &'a str,
     /// The engine's default when `None`.
@@ -43,7 +43,7 @@ pub struct ContainerSettings<'a> {
 }
 
 /// The container of one run. The guest uses its standard streams, and nothing else connects to it.
-pub fn sandbox(shape: &Shape, settings: &ContainerSettings<'_>) -> ContainerCreateBody {
+pub(super) fn sandbox(shape: &Shape, settings: &ContainerSettings<'_>) -> ContainerCreateBody {
     let scratch = WRITABLE.map(|path| (path.to_owned(), tmpfs(path, shape))).into();
     let network_mode = Some(network_mode(settings.network).to_owned());
     let host = HostConfig { tmpfs: Some(scratch), network_mode, ..hardened(shape, settings, true) };
@@ -63,7 +63,7 @@ fn network_mode(network: SandboxNetwork) -> &'static str {
 }
 
 /// The fields that all containers have.
-pub fn container(settings: &ContainerSettings<'_>, host: HostConfig) -> ContainerCreateBody {
+pub(super) fn container(settings: &ContainerSettings<'_>, host: HostConfig) -> ContainerCreateBody {
     let labels = [
         (OWNER_LABEL, settings.owner.0.clone()),
         (LEASE_LABEL, settings.lease_until.to_string()),
@@ -95,7 +95,7 @@ pub fn container(settings: &ContainerSettings<'_>, host: HostConfig) -> Containe
 }
 
 /// The restrictions that all containers have.
-pub fn hardened(
+pub(super) fn hardened(
     shape: &Shape,
     settings: &ContainerSettings<'_>,
     read_only_volume: bool,

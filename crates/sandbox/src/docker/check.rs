@@ -10,7 +10,7 @@ const REPORTED_IN_ISOLATION: [&str; 1] = ["MemorySwap"];
 
 /// The names of the requested fields that are missing or changed, and of mounts that were not
 /// requested.
-pub fn find_weakened(
+pub(super) fn find_weakened(
     requested: &ContainerCreateBody,
     found: &ContainerInspectResponse,
 ) -> Vec<String> {

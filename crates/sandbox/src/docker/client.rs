@@ -34,17 +34,17 @@ type ContainerOutput = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 type ContainerInput = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// The standard streams of a container.
-pub type ContainerStream = Join<StreamReader<ContainerOutput, Bytes>, ContainerInput>;
+pub(super) type ContainerStream = Join<StreamReader<ContainerOutput, Bytes>, ContainerInput>;
 
 /// Client of a Docker engine, or of a proxy in front of one.
 #[derive(Clone)]
-pub struct DockerClient {
+pub(crate) struct DockerClient {
     docker: Docker,
 }
 
 impl DockerClient {
     /// Connects to `unix://…` or `tcp://…` and agrees on a version of the API.
-    pub async fn connect(host: &str) -> Result<DockerClient, LaunchError> {
+    pub(crate) async fn connect(host: &str) -> Result<DockerClient, LaunchError> {
         let seconds = REQUEST_TIMEOUT.as_secs();
         let docker = match host.split_once("://") {
             Some(("unix", _)) => Docker::connect_with_unix(host, seconds, API_DEFAULT_VERSION),
@@ -66,7 +66,7 @@ impl DockerClient {
     }
 
     /// The engine's own information.
-    pub async fn info(&self) -> Result<EngineInfo, LaunchError> {
+    pub(crate) async fn info(&self) -> Result<EngineInfo, LaunchError> {
         let version =
             self.docker.version().await.map_err(setup_error("get the engine's version"))?;
         let info = self.docker.info().await.map_err(setup_error("get the engine's information"))?;
@@ -88,18 +88,22 @@ impl DockerClient {
     }
 
     /// The image of this name, if the engine has it.
-    pub async fn image(&self, name: &str) -> Result<Option<ImageInspect>, LaunchError> {
+    pub(crate) async fn image(&self, name: &str) -> Result<Option<ImageInspect>, LaunchError> {
         optional(self.docker.inspect_image(name).await, "inspect image")
     }
 
     /// Creates a volume. An existing one stays unchanged.
-    pub async fn create_volume(&self, name: &str) -> Result<(), LaunchError> {
+    pub(crate) async fn create_volume(&self, name: &str) -> Result<(), LaunchError> {
         let request =
             VolumeCreateRequest { name: Some(name.to_owned()), ..VolumeCreateRequest::default() };
         self.docker.create_volume(request).await.map(drop).map_err(setup_error("create volume"))
     }
 
-    pub async fn create(&self, name: &str, body: ContainerCreateBody) -> Result<(), LaunchError> {
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        body: ContainerCreateBody,
+    ) -> Result<(), LaunchError> {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
         let created = self
             .docker
@@ -114,7 +118,11 @@ impl DockerClient {
 
     /// Attaches to the standard streams of a container that has not started, so that no output is
     /// lost.
-    pub async fn attach(&self, name: &str, output: bool) -> Result<ContainerStream, LaunchError> {
+    pub(crate) async fn attach(
+        &self,
+        name: &str,
+        output: bool,
+    ) -> Result<ContainerStream, LaunchError> {
         let options = AttachContainerOptionsBuilder::default()
             .stream(true)
             .stdin(true)
@@ -133,16 +141,16 @@ impl DockerClient {
         Ok(tokio::io::join(StreamReader::new(output), attached.input))
     }
 
-    pub async fn start(&self, name: &str) -> Result<(), LaunchError> {
+    pub(crate) async fn start(&self, name: &str) -> Result<(), LaunchError> {
         self.docker.start_container(name, None).await.map_err(setup_error("start container"))
     }
 
-    pub async fn kill(&self, name: &str) -> Result<(), Error> {
+    pub(crate) async fn kill(&self, name: &str) -> Result<(), Error> {
         self.docker.kill_container(name, None).await
     }
 
     /// Waits until the container has stopped, and returns its exit code.
-    pub async fn wait(&self, name: &str) -> Result<i64, Error> {
+    pub(crate) async fn wait(&self, name: &str) -> Result<i64, Error> {
         let mut waiting = Box::pin(self.docker.wait_container(name, None));
         match waiting.next().await {
             Some(Ok(answer)) => Ok(answer.status_code),
@@ -153,7 +161,7 @@ impl DockerClient {
     }
 
     /// The container of this name, if it exists.
-    pub async fn inspect(
+    pub(crate) async fn inspect(
         &self,
         name: &str,
     ) -> Result<Option<ContainerInspectResponse>, LaunchError> {
@@ -162,7 +170,7 @@ impl DockerClient {
 
     /// Removes a container with its anonymous volumes; a missing one is not an error. With `force`
     /// a running container is killed. Without it, it stays, and the result is `false`.
-    pub async fn remove(&self, name: &str, force: bool) -> Result<bool, LaunchError> {
+    pub(crate) async fn remove(&self, name: &str, force: bool) -> Result<bool, LaunchError> {
         let options = RemoveContainerOptionsBuilder::default().force(force).v(true).build();
         match self.docker.remove_container(name, Some(options)).await {
             Err(Error::DockerResponseServerError { status_code: 409, .. }) if !force => Ok(false),
@@ -171,7 +179,7 @@ impl DockerClient {
     }
 
     /// All containers with an owner label, running or not.
-    pub async fn list_owned(&self) -> Result<Vec<ContainerSummary>, LaunchError> {
+    pub(crate) async fn list_owned(&self) -> Result<Vec<ContainerSummary>, LaunchError> {
         let filters = [("label".to_owned(), vec![OWNER_LABEL.to_owned()])].into();
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         self.docker.list_containers(Some(options)).await.map_err(setup_error("list containers"))

@@ -27,7 +27,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REMOVE_ATTEMPTS: u32 = 60;
 const REMOVE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-pub struct DockerContainer {
+pub(super) struct DockerContainer {
     client: DockerClient,
     name: String,
     /// Runs the removal when this is dropped outside of any task.
@@ -46,7 +46,7 @@ enum ContainerRemoval {
 
 impl DockerContainer {
     /// Creates a container, and rejects one that the engine made weaker than requested.
-    pub async fn create(
+    pub(super) async fn create(
         client: &DockerClient,
         name: String,
         body: &ContainerCreateBody,
@@ -74,7 +74,7 @@ impl DockerContainer {
     }
 
     /// Attaches to its streams and starts it.
-    pub async fn start(&mut self, output: bool) -> Result<ContainerStream, LaunchError> {
+    pub(super) async fn start(&mut self, output: bool) -> Result<ContainerStream, LaunchError> {
         let started = async {
             // Attached before the start, so that no output is lost.
             let stream = self.client.attach(&self.name, output).await?;
@@ -88,12 +88,12 @@ impl DockerContainer {
         started
     }
 
-    pub fn oci_runtime(&self) -> &str {
+    pub(super) fn oci_runtime(&self) -> &str {
         &self.oci_runtime
     }
 
     /// Waits until it has exited by itself.
-    pub async fn exit_code(&self) -> Result<i64, LaunchError> {
+    pub(super) async fn exit_code(&self) -> Result<i64, LaunchError> {
         let failed = |error| LaunchError::Setup {
             step: "wait".to_owned(),
             source: std::io::Error::other(error),

@@ -30,7 +30,7 @@ pub struct DockerReport {
 
 /// The information that an engine reports about itself.
 #[derive(Debug, Default)]
-pub struct EngineInfo {
+pub(crate) struct EngineInfo {
     pub versions: BTreeMap<String, String>,
     pub default_runtime: Option<String>,
     /// By name, with the path of the program on the engine's machine if the engine reports it.

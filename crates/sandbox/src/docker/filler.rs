@@ -12,7 +12,7 @@ use crate::launcher::Shape;
 ///
 /// It runs as root, because a new volume belongs to root, but without any capability. It never
 /// handles data of a tenant.
-pub fn filler(
+pub(super) fn filler(
     shape: &Shape,
     settings: &ContainerSettings<'_>,
     arguments: [String; 3],

@@ -21,7 +21,7 @@ use crate::launcher::{LaunchError, Shape};
 const FILL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Enough for a shell and the programs it starts.
-pub const FILLER_SHAPE: Shape = Shape {
+pub(super) const FILLER_SHAPE: Shape = Shape {
     language: Language::Bash,
     image: None,
     memory_bytes: 64 << 20,
@@ -34,13 +34,13 @@ pub const FILLER_SHAPE: Shape = Shape {
 /// The volume for exactly this guest program and this engine address. Another version or build has
 /// another volume. So has another address of the same engine, because a proxy gives access only to
 /// volumes that were created through it.
-pub struct GuestVolume {
+pub(super) struct GuestVolume {
     pub name: String,
     digest: String,
 }
 
 impl GuestVolume {
-    pub fn for_host(host: &str) -> GuestVolume {
+    pub(super) fn for_host(host: &str) -> GuestVolume {
         let digest = sha256_hex(GUEST_BINARY);
         let (program, address) = (&digest[..12], &sha256_hex(host.as_bytes())[..8]);
         GuestVolume {
@@ -51,7 +51,7 @@ impl GuestVolume {
 
     /// Makes sure that the volume exists on the engine and has the program, which a container
     /// writes to it.
-    pub async fn fill(
+    pub(super) async fn fill(
         &self,
         client: &DockerClient,
         settings: &ContainerSettings<'_>,

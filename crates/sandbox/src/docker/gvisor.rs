@@ -9,7 +9,7 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The version that the engine's gVisor program prints. `None` when the program is not on this
 /// machine, as with a remote engine or inside a container.
-pub async fn version(program: &str) -> Option<String> {
+pub(super) async fn version(program: &str) -> Option<String> {
     let command =
         Command::new(program).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
     let output = tokio::time::timeout(VERSION_TIMEOUT, command).await.ok()?.ok()?;

@@ -29,7 +29,7 @@ impl Images {
 }
 
 /// The image for a shape, if the operator allows it. It needs no request to the engine.
-pub fn select_image<'a>(
+pub(crate) fn select_image<'a>(
     shape: &'a Shape,
     images: &'a Images,
     allowlist: &[String],
@@ -43,7 +43,10 @@ pub fn select_image<'a>(
 
 /// The id of an image name. Containers are created by id, because a name may refer to another image
 /// a moment later.
-pub async fn resolve_image_id(client: &DockerClient, image: &str) -> Result<String, LaunchError> {
+pub(crate) async fn resolve_image_id(
+    client: &DockerClient,
+    image: &str,
+) -> Result<String, LaunchError> {
     let found =
         client.image(image).await?.ok_or_else(|| LaunchError::ImageMissing(image.to_owned()))?;
     let unfit =

@@ -2,7 +2,7 @@
 //! names, so the usual ones are recognized with additions: `runsc-kvm`, `io.containerd.kata.v2`.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kernel {
+pub(super) enum Kernel {
     /// The kernel of the engine's machine: `runc`, `crun` and all unknown names.
     Shared,
     /// A kernel in user space.
@@ -12,7 +12,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    pub fn from_runtime(runtime: &str) -> Kernel {
+    pub(super) fn from_runtime(runtime: &str) -> Kernel {
         match runtime {
             name if name.contains("runsc") || name.contains("gvisor") => Kernel::Gvisor,
             name if name.contains("kata") => Kernel::Kata,

@@ -23,7 +23,7 @@ const START_GRACE_PERIOD: Duration = Duration::from_secs(8);
 
 /// A container to be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrphanContainer {
+pub(super) struct OrphanContainer {
     pub id: String,
     /// Remove it even if it runs. Not set for a container that was listed as created: its owner may
     /// have started it since.
@@ -33,11 +33,11 @@ pub struct OrphanContainer {
 /// When each container of others that does not run was first seen so. It uses our own clock,
 /// because the clocks of other machines may differ.
 #[derive(Default)]
-pub struct ContainerOrphanTracker(HashMap<String, Instant>);
+pub(super) struct ContainerOrphanTracker(HashMap<String, Instant>);
 
 impl ContainerOrphanTracker {
     /// The containers to remove now.
-    pub fn find_orphans(
+    pub(super) fn find_orphans(
         &mut self,
         all: &[ContainerSummary],
         owner: &Owner,

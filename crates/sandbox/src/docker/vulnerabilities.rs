@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::kernel::Kernel;
 
 /// The name of gVisor among the components of an engine. The engine does not report its version.
-pub const GVISOR: &str = "gvisor";
+pub(super) const GVISOR: &str = "gvisor";
 
 type Version = [u32; 3];
 
@@ -46,7 +46,7 @@ const KNOWN_VULNERABILITIES: &[KnownVulnerability] = &[
 ];
 
 /// The warnings about these component versions, each with its impact.
-pub fn warnings(
+pub(super) fn warnings(
     versions: &BTreeMap<String, String>,
     runtime: Option<&str>,
     security: &[String],

@@ -19,13 +19,13 @@ use crate::launcher::{Owner, Shape};
 use crate::policy::WRITABLE;
 
 /// The label of all pods of Skillbox, of all owners.
-pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "skillbox");
+pub(super) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "skillbox");
 
 /// The container that the script runs in.
-pub const SKILL: &str = "skill";
+pub(super) const SKILL: &str = "skill";
 
 /// The init container that copies the guest, and the name of its volume.
-pub const GUEST: &str = "guest";
+pub(super) const GUEST: &str = "guest";
 
 /// Several times the guest program.
 const GUEST_VOLUME_BYTES: u64 = 16 << 20;
@@ -35,7 +35,7 @@ const UNREACHABLE_SECONDS: i64 = 30;
 
 /// The properties of a pod that do not come from its shape.
 #[derive(Debug, Clone, Copy)]
-pub struct PodSettings<'a> {
+pub(super) struct PodSettings<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
     pub image: &'a str,
@@ -57,7 +57,7 @@ pub struct PodSettings<'a> {
 }
 
 /// The pod of one run. The guest uses its standard streams, and nothing else connects to it.
-pub fn sandbox(shape: &Shape, settings: &PodSettings<'_>) -> Pod {
+pub(super) fn sandbox(shape: &Shape, settings: &PodSettings<'_>) -> Pod {
     Pod {
         metadata: ObjectMeta {
             name: Some(settings.name.to_owned()),
@@ -93,7 +93,7 @@ fn annotations() -> BTreeMap<String, String> {
 }
 
 /// An owner's name with the characters and the length that the API server accepts in a label.
-pub fn label_value(text: &str) -> String {
+pub(super) fn label_value(text: &str) -> String {
     let allowed =
         |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let text: String = text.chars().map(allowed).take(63).collect();
@@ -144,7 +144,7 @@ fn pod_security(settings: &PodSettings<'_>) -> PodSecurityContext {
     }
 }
 
-pub fn seccomp(settings: &PodSettings<'_>) -> SeccompProfile {
+pub(super) fn seccomp(settings: &PodSettings<'_>) -> SeccompProfile {
     match settings.seccomp_profile {
         Some(profile) => SeccompProfile {
             type_: "Localhost".to_owned(),
@@ -171,11 +171,11 @@ fn volume(name: &str, size: u64) -> Volume {
 }
 
 /// The name of the volume for a path: its last segment.
-pub fn volume_name(path: &str) -> &str {
+pub(super) fn volume_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-pub fn bytes(count: u64) -> Quantity {
+pub(super) fn bytes(count: u64) -> Quantity {
     Quantity(count.to_string())
 }
 
@@ -190,13 +190,13 @@ fn toleration(condition: &str) -> Toleration {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use serde_json::Value;
 
     use super::*;
     use language::Language;
 
-    pub fn shape() -> Shape {
+    pub(crate) fn shape() -> Shape {
         Shape {
             language: Language::Python,
             image: None,
@@ -208,7 +208,7 @@ pub mod tests {
         }
     }
 
-    pub fn settings(owner: &Owner) -> PodSettings<'_> {
+    pub(crate) fn settings(owner: &Owner) -> PodSettings<'_> {
         PodSettings {
             name: "skillbox-run-0123",
             namespace: "skillbox-sandboxes",

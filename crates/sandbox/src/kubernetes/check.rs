@@ -25,7 +25,7 @@ const TRUE_BY_DEFAULT: [&str; 4] =
 
 /// The paths of the requested fields that are missing or changed, and of fields that were not
 /// requested.
-pub fn find_weakened(requested: &Pod, found: &Pod) -> Vec<String> {
+pub(super) fn find_weakened(requested: &Pod, found: &Pod) -> Vec<String> {
     let (requested_spec, created_spec) = (object(&requested.spec), object(&found.spec));
     let mut missing = Vec::new();
     for (key, value) in

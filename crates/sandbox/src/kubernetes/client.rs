@@ -26,7 +26,7 @@ const STREAM_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Client of an API server, for one namespace.
 #[derive(Clone)]
-pub struct ClusterClient {
+pub(super) struct ClusterClient {
     pub client: Client,
     pub address: String,
     pub namespace: String,
@@ -35,7 +35,7 @@ pub struct ClusterClient {
 
 /// Why a pod was not created.
 #[derive(Debug)]
-pub enum PodCreateError {
+pub(super) enum PodCreateError {
     /// The quota of the namespace is used up, or was changed concurrently.
     QuotaExceeded(String),
     /// A pod of this name exists. Names are never reused, so an earlier attempt created it.
@@ -49,7 +49,7 @@ pub enum PodCreateError {
 impl ClusterClient {
     /// Connects with the configuration in this file, else with the one that `kubectl` finds, else
     /// with the one of a pod in the cluster.
-    pub async fn connect(
+    pub(super) async fn connect(
         kubeconfig: Option<&Path>,
         namespace: &str,
     ) -> Result<ClusterClient, LaunchError> {
@@ -70,12 +70,12 @@ impl ClusterClient {
     }
 
     /// The version of the API server.
-    pub async fn version(&self) -> Result<String, LaunchError> {
+    pub(super) async fn version(&self) -> Result<String, LaunchError> {
         let version = with_timeout("get the version", self.client.apiserver_version()).await?;
         Ok(version.git_version)
     }
 
-    pub async fn create(&self, pod: &Pod) -> Result<Pod, PodCreateError> {
+    pub(super) async fn create(&self, pod: &Pod) -> Result<Pod, PodCreateError> {
         let parameters = PostParams::default();
         match timeout(REQUEST_TIMEOUT, self.pods.create(&parameters, pod)).await {
             Ok(Ok(pod)) => Ok(pod),
@@ -86,12 +86,12 @@ impl ClusterClient {
     }
 
     /// The pod of this name, if it exists.
-    pub async fn get(&self, name: &str) -> Result<Option<Pod>, LaunchError> {
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Pod>, LaunchError> {
         with_timeout("get a pod", self.pods.get_opt(name)).await
     }
 
     /// Attaches to the standard streams of a running container.
-    pub async fn attach(&self, name: &str) -> Result<AttachedProcess, LaunchError> {
+    pub(super) async fn attach(&self, name: &str) -> Result<AttachedProcess, LaunchError> {
         let streams = AttachParams::default()
             .container(SKILL)
             .stdin(true)
@@ -103,7 +103,7 @@ impl ClusterClient {
     }
 
     /// Kills a pod without a grace period and deletes it. False when it did not exist.
-    pub async fn delete(&self, name: &str) -> Result<bool, LaunchError> {
+    pub(super) async fn delete(&self, name: &str) -> Result<bool, LaunchError> {
         let no_grace_period = DeleteParams::default().grace_period(0);
         let delete = async {
             match self.pods.delete(name, &no_grace_period).await {
@@ -116,7 +116,7 @@ impl ClusterClient {
     }
 
     /// All pods of Skillbox in the namespace, of all owners.
-    pub async fn list_owned(&self) -> Result<Vec<Pod>, LaunchError> {
+    pub(super) async fn list_owned(&self) -> Result<Vec<Pod>, LaunchError> {
         let ours = ListParams::default().labels(&format!("{}={}", MANAGED_BY.0, MANAGED_BY.1));
         Ok(with_timeout("list pods", self.pods.list(&ours)).await?.items)
     }
@@ -149,7 +149,7 @@ fn api_message(error: Error) -> Box<dyn std::error::Error + Send + Sync> {
     }
 }
 
-pub fn setup_error(
+pub(super) fn setup_error(
     step: &str,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> LaunchError {

@@ -19,7 +19,7 @@ const GUEST_CPU_MILLIS: u32 = 100;
 
 /// The container of the script. The guest is its first process, and sends nothing before it
 /// receives its first frame.
-pub fn skill(shape: &Shape, settings: &PodSettings<'_>) -> Container {
+pub(super) fn skill(shape: &Shape, settings: &PodSettings<'_>) -> Container {
     let scratch = WRITABLE.iter().map(|path| mount(volume_name(path), path, false));
     Container {
         command: Some(vec![GUEST_PROGRAM.to_owned(), "guest-stdio".to_owned()]),
@@ -37,7 +37,7 @@ pub fn skill(shape: &Shape, settings: &PodSettings<'_>) -> Container {
 }
 
 /// The container that copies the guest into its volume. It never handles data of a tenant.
-pub fn guest(settings: &PodSettings<'_>) -> Container {
+pub(super) fn guest(settings: &PodSettings<'_>) -> Container {
     let command = ["skillbox", "guest-copy", GUEST_DIRECTORY, settings.guest_digest];
     Container {
         command: Some(command.map(str::to_owned).to_vec()),

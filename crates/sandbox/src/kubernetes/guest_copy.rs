@@ -8,7 +8,7 @@ use crate::container_backend::sha256_hex;
 use crate::guest_binary;
 
 /// The SHA-256 of the guest that is embedded in this program.
-pub fn guest_digest() -> String {
+pub(super) fn guest_digest() -> String {
     sha256_hex(guest_binary::GUEST_BINARY)
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The image of a container, as its node reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ImageIdentity {
+pub(super) enum ImageIdentity {
     /// The digest of the manifest in a registry.
     Digest(String),
     /// The id of an image that was loaded onto the node without a registry. It cannot be requested.
@@ -21,7 +21,7 @@ impl ImageIdentity {
     /// Parses `imageID`, which every container runtime formats differently:
     /// `docker.io/library/bash@sha256:…`, `docker-pullable://bash@sha256:…`, `docker://sha256:…`,
     /// `sha256:…`, or the hexadecimal digits alone.
-    pub fn parse(image_id: &str) -> Option<ImageIdentity> {
+    pub(super) fn parse(image_id: &str) -> Option<ImageIdentity> {
         let text = image_id.rsplit_once("://").map_or(image_id, |(_, text)| text);
         let (repository, digest) = text.rsplit_once('@').unwrap_or(("", text));
         let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
@@ -35,18 +35,18 @@ impl ImageIdentity {
 
 /// The images of a running pod, as far as its node reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunningImages {
+pub(super) struct RunningImages {
     pub skill: Option<ImageIdentity>,
     pub guest: Option<ImageIdentity>,
 }
 
 /// The first digest of each image name.
 #[derive(Debug, Default)]
-pub struct ImagePins(Mutex<HashMap<String, String>>);
+pub(super) struct ImagePins(Mutex<HashMap<String, String>>);
 
 impl ImagePins {
     /// The reference to request instead of `name`: by digest, once it is pinned.
-    pub fn reference(&self, name: &str) -> String {
+    pub(super) fn reference(&self, name: &str) -> String {
         let pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pins.get(name)
             .map_or_else(|| name.to_owned(), |digest| format!("{}@{digest}", repository(name)))
@@ -54,7 +54,7 @@ impl ImagePins {
 
     /// Pins the digest of a pod that was requested as `requested`, or compares it with the pinned
     /// one. False when another digest was pinned for this name: the pod must not be used.
-    pub fn check_or_pin(
+    pub(super) fn check_or_pin(
         &self,
         name: &str,
         requested: &str,
@@ -87,7 +87,7 @@ impl ImagePins {
 }
 
 /// The image in reports: with its digest or id, or by its name when its node reports neither.
-pub fn describe_image(name: &str, running: Option<&ImageIdentity>) -> String {
+pub(super) fn describe_image(name: &str, running: Option<&ImageIdentity>) -> String {
     match running {
         Some(ImageIdentity::Digest(digest)) => format!("{}@{digest}", repository(name)),
         Some(ImageIdentity::Id(id)) => id.clone(),
@@ -95,7 +95,7 @@ pub fn describe_image(name: &str, running: Option<&ImageIdentity>) -> String {
     }
 }
 
-pub fn has_digest(name: &str) -> bool {
+pub(super) fn has_digest(name: &str) -> bool {
     name.contains("@sha256:")
 }
 

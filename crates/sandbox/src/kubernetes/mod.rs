@@ -8,7 +8,7 @@ mod body;
 mod check;
 mod client;
 mod containers;
-pub mod doctor;
+pub(crate) mod doctor;
 mod guest_copy;
 mod image_pins;
 mod pod;

@@ -35,7 +35,7 @@ const ATTACH_RETRY_DELAY: Duration = Duration::from_millis(500);
 const REMOVAL_WAIT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The pod of one run.
-pub struct SandboxPod {
+pub(super) struct SandboxPod {
     client: ClusterClient,
     name: String,
     /// Runs the removal when this is dropped outside of any task.
@@ -54,7 +54,7 @@ pub struct SandboxPod {
 impl SandboxPod {
     /// Creates a pod, waiting for quota until `until`, and rejects one that the API server made
     /// weaker than requested. The guard marks the pod as active until its removal has ended.
-    pub async fn create(
+    pub(super) async fn create(
         client: &ClusterClient,
         watch: &PodWatch,
         (active_guard, removal_timeout): (ActivePodGuard, Duration),
@@ -122,7 +122,7 @@ impl SandboxPod {
 
     /// Waits until the guest runs, and returns its images. The pod has until `until` to be
     /// scheduled, and then [`pod_start::START_TIMEOUT`] to start on its node.
-    pub async fn wait_until_running(
+    pub(super) async fn wait_until_running(
         &mut self,
         image: &str,
         until: Instant,
@@ -142,7 +142,7 @@ impl SandboxPod {
     }
 
     /// Attaches to the standard streams of the guest, which waits for its first frame.
-    pub async fn attach(&mut self) -> Result<PodStream, LaunchError> {
+    pub(super) async fn attach(&mut self) -> Result<PodStream, LaunchError> {
         let mut attempt = 0;
         let attached = loop {
             attempt += 1;

@@ -24,7 +24,7 @@ const REMOVAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_UNCONFIRMED_DELETES: u32 = 10;
 
 /// The progress of a pod's removal.
-pub enum PodRemoval {
+pub(super) enum PodRemoval {
     NotStarted,
     Running(JoinHandle<Option<PodEnd>>),
     /// With the end that the cluster reported, if the pod ended by itself.
@@ -32,7 +32,7 @@ pub enum PodRemoval {
 }
 
 /// What the removal of one pod needs.
-pub struct RemovalTask {
+pub(super) struct RemovalTask {
     pub client: ClusterClient,
     pub name: String,
     pub subscription: Option<PodSubscription>,
@@ -44,7 +44,7 @@ pub struct RemovalTask {
 }
 
 /// Determines how the pod ended, and deletes it.
-pub async fn run(mut task: RemovalTask) -> Option<PodEnd> {
+pub(super) async fn run(mut task: RemovalTask) -> Option<PodEnd> {
     // Before the deletion: afterwards the API server reports only that the pod was deleted.
     let end = match task.subscription.take() {
         Some(subscription) => find_end(&task, subscription).await,

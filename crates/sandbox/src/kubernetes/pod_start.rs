@@ -11,13 +11,13 @@ use super::watch::PodSubscription;
 use crate::launcher::LaunchError;
 
 /// From being scheduled to a running guest. Images are pulled within this time.
-pub const START_TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often a pod is requested by name while it is waited for, in addition to the watch.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Waits for a node until `until`, and then for the start on that node.
-pub async fn wait_until_running(
+pub(super) async fn wait_until_running(
     client: &ClusterClient,
     name: &str,
     subscription: &mut PodSubscription,

@@ -14,7 +14,7 @@ const MAX_MESSAGE_CHARS: usize = 300;
 
 /// The state of a pod of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PodState {
+pub(super) enum PodState {
     /// No event has been received yet.
     Unknown,
     Pending(PendingPod),
@@ -27,7 +27,7 @@ pub enum PodState {
 
 /// Why the guest does not run yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingPod {
+pub(super) struct PendingPod {
     /// The scheduler has chosen a node.
     pub scheduled: bool,
     pub problem: StartProblem,
@@ -36,7 +36,7 @@ pub struct PendingPod {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StartProblem {
+pub(super) enum StartProblem {
     None,
     /// The image of the guest could not be pulled, which is not the skill's fault.
     GuestImage,
@@ -50,13 +50,13 @@ pub enum StartProblem {
 
 /// How a pod ended, with the cluster's message about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodEnd {
+pub(super) struct PodEnd {
     pub cause: EndCause,
     pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndCause {
+pub(super) enum EndCause {
     /// The guest exited.
     Exited,
     OutOfMemory,
@@ -78,7 +78,7 @@ pub enum EndCause {
 
 impl EndCause {
     /// The outcome of a run that was interrupted by this end.
-    pub fn outcome(self) -> Outcome {
+    pub(super) fn outcome(self) -> Outcome {
         match self {
             EndCause::OutOfMemory => Outcome::OutOfMemory,
             EndCause::StorageExceeded => Outcome::DiskFull,
@@ -94,7 +94,7 @@ impl EndCause {
     }
 
     /// A clause for the caller of a run, where it adds to the outcome.
-    pub fn because(self) -> Option<&'static str> {
+    pub(super) fn because(self) -> Option<&'static str> {
         match self {
             EndCause::Exited
             | EndCause::OutOfMemory
@@ -111,7 +111,7 @@ impl EndCause {
 }
 
 impl PodState {
-    pub fn from_pod(pod: &Pod) -> PodState {
+    pub(super) fn from_pod(pod: &Pod) -> PodState {
         let status = pod.status.as_ref();
         let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
         let skill =
@@ -130,7 +130,7 @@ impl PodState {
     }
 
     /// The state of a pod that no longer exists in the API.
-    pub fn deleted() -> PodState {
+    pub(super) fn deleted() -> PodState {
         PodState::Ended(PodEnd { cause: EndCause::Deleted, message: String::new() })
     }
 }

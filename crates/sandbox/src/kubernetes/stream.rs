@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 type Signal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Both directions of one attach connection.
-pub struct PodStream {
+pub(super) struct PodStream {
     output: ReadHalf<SimplexStream>,
     input: WriteHalf<SimplexStream>,
     /// The library's task has ended: all output it will ever deliver is in `output`.
@@ -45,7 +45,7 @@ pub struct PodStream {
 }
 
 impl PodStream {
-    pub fn new(
+    pub(super) fn new(
         mut process: AttachedProcess,
         (client, name): (&ClusterClient, &str),
         state: watch::Receiver<PodState>,

@@ -20,17 +20,17 @@ const ENDED_GRACE_PERIOD: Duration = Duration::from_secs(12);
 
 /// The names of the pods that this process is creating, using or removing.
 #[derive(Clone, Default)]
-pub struct ActivePods(Arc<Mutex<HashSet<String>>>);
+pub(super) struct ActivePods(Arc<Mutex<HashSet<String>>>);
 
 /// One active pod. Dropping it leaves the pod to the sweep.
-pub struct ActivePodGuard {
+pub(super) struct ActivePodGuard {
     active: ActivePods,
     name: String,
 }
 
 impl ActivePods {
     /// Registers a pod. Called before the pod is created, so that no sweep can see it unregistered.
-    pub fn register(&self, name: &str) -> ActivePodGuard {
+    pub(super) fn register(&self, name: &str) -> ActivePodGuard {
         self.lock().insert(name.to_owned());
         ActivePodGuard { active: self.clone(), name: name.to_owned() }
     }
@@ -53,11 +53,11 @@ impl Drop for ActivePodGuard {
 /// When each inactive pod that does not run was first seen so. It uses our own clock, because the
 /// clocks of other machines may differ.
 #[derive(Default)]
-pub struct PodOrphanTracker(HashMap<String, Instant>);
+pub(super) struct PodOrphanTracker(HashMap<String, Instant>);
 
 impl PodOrphanTracker {
     /// The names of the pods to remove now. `start_timeout` is how long a pod may take to run.
-    pub fn find_orphans(
+    pub(super) fn find_orphans(
         &mut self,
         all: &[Pod],
         active: &ActivePods,

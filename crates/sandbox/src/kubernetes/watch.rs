@@ -31,7 +31,7 @@ const RETRY_DELAYS: [Duration; 3] =
 const WATCH_SECONDS: u32 = 60;
 
 /// Receives the events of all pods of one owner until it is dropped.
-pub struct PodWatch {
+pub(super) struct PodWatch {
     tracked: TrackedPods,
     task: JoinHandle<()>,
 }
@@ -41,14 +41,14 @@ pub struct PodWatch {
 struct TrackedPods(Arc<Mutex<HashMap<String, watch::Sender<PodState>>>>);
 
 /// A subscription to one pod. Dropping it ends the tracking of the pod.
-pub struct PodSubscription {
+pub(super) struct PodSubscription {
     tracked: TrackedPods,
     name: String,
     state: watch::Receiver<PodState>,
 }
 
 impl PodWatch {
-    pub fn start(client: &ClusterClient, owner: &Owner) -> PodWatch {
+    pub(super) fn start(client: &ClusterClient, owner: &Owner) -> PodWatch {
         let tracked = TrackedPods::default();
         let owned = format!("{OWNER_LABEL}={}", label_value(&owner.0));
         let config = watcher::Config::default().labels(&owned).timeout(WATCH_SECONDS);
@@ -70,7 +70,7 @@ impl PodWatch {
     }
 
     /// Subscribes to a pod. Called before the pod is created, so that no event is missed.
-    pub fn subscribe(&self, name: &str) -> PodSubscription {
+    pub(super) fn subscribe(&self, name: &str) -> PodSubscription {
         self.tracked.subscribe(name)
     }
 }
@@ -164,12 +164,12 @@ fn replace_state(current: &mut PodState, new: PodState) -> bool {
 }
 
 impl PodSubscription {
-    pub fn state(&mut self) -> PodState {
+    pub(super) fn state(&mut self) -> PodState {
         self.state.borrow_and_update().clone()
     }
 
     /// Waits for a new state.
-    pub async fn changed(&mut self) {
+    pub(super) async fn changed(&mut self) {
         if self.state.changed().await.is_err() {
             // Only dropping this subscription removes the sender, so this cannot end.
             std::future::pending::<()>().await;
@@ -177,13 +177,13 @@ impl PodSubscription {
     }
 
     /// Updates the state from the response to a request by name; `None` if there is no such pod.
-    pub fn update(&self, pod: Option<&Pod>) {
+    pub(super) fn update(&self, pod: Option<&Pod>) {
         let state = pod.map_or_else(PodState::deleted, PodState::from_pod);
         self.tracked.update_by_name(&self.name, state);
     }
 
     /// Another receiver of the same pod's state. It ends with this subscription.
-    pub fn receiver(&self) -> watch::Receiver<PodState> {
+    pub(super) fn receiver(&self) -> watch::Receiver<PodState> {
         self.state.clone()
     }
 }

@@ -17,7 +17,7 @@ const REMOVE_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Hierarchy {
     /// Creates this service's directory in each hierarchy; one that is not writable is left out.
-    pub fn claim(&self) -> Cgroups {
+    pub(super) fn claim(&self) -> Cgroups {
         let name = own_name();
         match self {
             Hierarchy::None => Cgroups::None,
@@ -35,7 +35,7 @@ impl Hierarchy {
     }
 
     /// Kills and removes the sandboxes of dead services; returns how many there were.
-    pub fn sweep(&self) -> usize {
+    pub(super) fn sweep(&self) -> usize {
         let groups: Vec<&PathBuf> = match self {
             Hierarchy::None => vec![],
             Hierarchy::V2(group) => vec![group],
@@ -74,7 +74,7 @@ fn claim_v2(group: &Path, name: &str) -> io::Result<Cgroups> {
 }
 
 /// Removes this service's directories. One that is still in use is left to a later sweep.
-pub fn release(cgroups: &Cgroups) {
+pub(super) fn release(cgroups: &Cgroups) {
     for directory in own(cgroups) {
         remove(directory);
     }
@@ -82,7 +82,7 @@ pub fn release(cgroups: &Cgroups) {
 
 /// Removes the sandbox cgroups of a launcher process that has exited. Their names start with its
 /// id.
-pub fn remove_launcher_cgroups(cgroups: &Cgroups, launcher: u32) {
+pub(super) fn remove_launcher_cgroups(cgroups: &Cgroups, launcher: u32) {
     let prefix = format!("{launcher}-");
     let of_launcher = |group: &PathBuf| {
         group

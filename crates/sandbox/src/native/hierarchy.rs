@@ -5,29 +5,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The controllers that sandboxes need, with their names.
-pub const CONTROLLERS: [(CgroupController, &str); 3] = [
+pub(super) const CONTROLLERS: [(CgroupController, &str); 3] = [
     (CgroupController::Memory, "memory"),
     (CgroupController::Pids, "pids"),
     (CgroupController::Cpu, "cpu"),
 ];
 
 /// The prefix of our directories.
-pub const PREFIX: &str = "skillbox-";
+pub(super) const PREFIX: &str = "skillbox-";
 
 /// The suffix of the leaf that a service moves itself to: a v2 cgroup with controllers enabled for
 /// its children must not contain a process.
-pub const SERVER_LEAF: &str = "server";
+pub(super) const SERVER_LEAF: &str = "server";
 
 /// The cgroup hierarchies that this process sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hierarchy {
+pub(super) enum Hierarchy {
     None,
     V2(PathBuf),
     V1(Vec<(CgroupController, PathBuf)>),
 }
 
 impl Hierarchy {
-    pub fn find() -> Hierarchy {
+    pub(super) fn find() -> Hierarchy {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Hierarchy::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"), |group| {
             fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default()
@@ -64,7 +64,7 @@ impl Hierarchy {
         if v1.is_empty() { Hierarchy::None } else { Hierarchy::V1(v1) }
     }
 
-    pub fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Hierarchy::None => "none",
             Hierarchy::V2(_) => "cgroup v2",

@@ -67,7 +67,7 @@ impl NativeLauncher {
 }
 
 /// The inodes of this process's namespaces.
-pub fn own_namespaces() -> BTreeMap<String, u64> {
+pub(super) fn own_namespaces() -> BTreeMap<String, u64> {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir("/proc/self/ns").into_iter().flatten().flatten();
     let inode = |entry: &std::fs::DirEntry| {

@@ -29,7 +29,7 @@ const MAX_PENDING_LAUNCHES: usize = 8;
 const SPARES_PER_LAUNCHER: u32 = 2;
 
 /// A running launcher process. Dropping it ends the process and all of its sandboxes.
-pub struct LauncherClient {
+pub(super) struct LauncherClient {
     child: Child,
     socket: OwnedFd,
     pending: Arc<PendingRequests>,
@@ -38,7 +38,7 @@ pub struct LauncherClient {
 }
 
 /// A launched sandbox.
-pub struct LaunchedSandbox {
+pub(super) struct LaunchedSandbox {
     pub enforced: EnforcedLimits,
     pub handle: NativeHandle,
 }
@@ -56,7 +56,7 @@ struct PendingTables {
 }
 
 impl LauncherClient {
-    pub fn start(
+    pub(super) fn start(
         cgroups: &Cgroups,
         network: SandboxNetwork,
         plan: &SandboxPlan,
@@ -95,12 +95,12 @@ impl LauncherClient {
     }
 
     /// False once the launcher has exited.
-    pub fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         self.pending.with(|_| ()).is_some()
     }
 
     /// Launches a sandbox whose guest uses `stream`.
-    pub async fn launch(
+    pub(super) async fn launch(
         &self,
         limits: SandboxLimits,
         stream: BorrowedFd<'_>,
@@ -224,7 +224,7 @@ fn setup(step: &str, source: io::Error) -> LaunchError {
 
 /// The handle of a native sandbox: the pidfd of its first process. When that dies, the kernel kills
 /// all other processes of the pid namespace.
-pub struct NativeHandle {
+pub(super) struct NativeHandle {
     pidfd: OwnedFd,
     ended: Option<oneshot::Receiver<Counters>>,
     counters: Counters,

@@ -1,7 +1,7 @@
 //! The native backend: sandboxes made of namespaces, cgroups, Landlock and seccomp on this machine.
 
 mod cgroups;
-pub mod doctor;
+pub(crate) mod doctor;
 mod hierarchy;
 mod interpreters;
 mod isolation;

@@ -26,7 +26,7 @@ const NETWORK_ETC: [&str; 7] = [
 
 /// The relevant entries of the host's root directory, read once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostRoot {
+pub(super) struct HostRoot {
     /// Links into `/usr` on merged systems, directories on others.
     pub top: Vec<RootEntry>,
     pub etc: Vec<String>,
@@ -34,7 +34,7 @@ pub struct HostRoot {
 }
 
 impl HostRoot {
-    pub fn read() -> HostRoot {
+    pub(super) fn read() -> HostRoot {
         let top =
             ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].iter().filter_map(|path| {
                 match std::fs::read_link(path) {
@@ -54,7 +54,7 @@ impl HostRoot {
 }
 
 /// The limits of a sandbox of this shape.
-pub fn limits(shape: &Shape, cgroups: &Cgroups) -> SandboxLimits {
+pub(super) fn limits(shape: &Shape, cgroups: &Cgroups) -> SandboxLimits {
     SandboxLimits {
         cgroup: CgroupLimits {
             memory_bytes: shape.memory_bytes,
@@ -67,7 +67,11 @@ pub fn limits(shape: &Shape, cgroups: &Cgroups) -> SandboxLimits {
 }
 
 /// The plan of all sandboxes on this host.
-pub fn plan(host: &HostRoot, interpreters: &Interpreters, network: SandboxNetwork) -> SandboxPlan {
+pub(super) fn plan(
+    host: &HostRoot,
+    interpreters: &Interpreters,
+    network: SandboxNetwork,
+) -> SandboxPlan {
     SandboxPlan {
         hostname: "sandbox".to_owned(),
         root: root(host, interpreters, network),
@@ -145,7 +149,7 @@ fn rlimits(shape: &Shape, cgroups: &Cgroups) -> Vec<(Rlimit, u64)> {
 }
 
 /// Whether the cgroups have this controller.
-pub fn has_controller(cgroups: &Cgroups, controller: CgroupController) -> bool {
+pub(super) fn has_controller(cgroups: &Cgroups, controller: CgroupController) -> bool {
     match cgroups {
         Cgroups::None => false,
         Cgroups::V2 { controllers, .. } => controllers.contains(&controller),

@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 
 /// The allowed socket families.
-pub const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+pub(super) const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
 /// The allowed socket families on the host's network. Its namespace also has the abstract Unix
 /// sockets of the host's services, so Unix sockets are denied; socket pairs, which have no name,
 /// are allowed.
-pub const HOST_NETWORK_FAMILIES: [i32; 2] = [libc::AF_INET, libc::AF_INET6];
+pub(super) const HOST_NETWORK_FAMILIES: [i32; 2] = [libc::AF_INET, libc::AF_INET6];
 
 /// The allowed socket families where the network namespace has external access (a pod's): only Unix
 /// sockets.
-pub const FAMILIES_WITHOUT_NETWORK: [i32; 1] = [libc::AF_UNIX];
+pub(super) const FAMILIES_WITHOUT_NETWORK: [i32; 1] = [libc::AF_UNIX];
 
 /// The allowed protocols: the default of the family, or TCP and UDP by name. Others are rarely used
 /// kernel code, some of which is loaded on demand. The protocol number of Unix sockets is excluded:
@@ -69,7 +69,7 @@ const FCNTL_COMMANDS: [i32; 13] = [
 ];
 
 /// The commands that create a record lock. The kernel charges the memory of locks to no cgroup.
-pub const LOCK_COMMANDS: [i32; 2] = [libc::F_SETLK, libc::F_SETLKW];
+pub(super) const LOCK_COMMANDS: [i32; 2] = [libc::F_SETLK, libc::F_SETLKW];
 
 /// The allowed requests: queries for terminals (there is none inside), and flags of descriptors.
 const IOCTL_REQUESTS: [i32; 10] = [
@@ -190,7 +190,7 @@ const SOCKET_LEVELS: [i32; 4] =
 
 /// A test of one argument. Only its lower 32 bits are tested, which are all that the kernel uses.
 #[derive(Debug, Clone, Copy)]
-pub enum ArgumentTest {
+pub(super) enum ArgumentTest {
     /// These bits have this value.
     Bits { argument: u8, mask: u32, value: u32 },
     /// It is none of these.
@@ -199,7 +199,7 @@ pub enum ArgumentTest {
 
 /// The argument rules by call. A call is denied if one of its rules matches; a rule matches if all
 /// of its tests do.
-pub fn denied_arguments(families: &'static [i32]) -> BTreeMap<i64, Vec<Vec<ArgumentTest>>> {
+pub(super) fn denied_arguments(families: &'static [i32]) -> BTreeMap<i64, Vec<Vec<ArgumentTest>>> {
     BTreeMap::from([
         (libc::SYS_clone, clone_rules()),
         (libc::SYS_socket, socket_rules(families)),

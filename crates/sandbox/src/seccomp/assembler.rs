@@ -9,21 +9,21 @@ use libc::sock_filter;
 use std::collections::BTreeMap;
 
 /// Instructions that decide the answer to a call. Every path through them ends in an answer.
-pub type Program = Vec<sock_filter>;
+pub(super) type Program = Vec<sock_filter>;
 
 /// The architecture of this machine, as the kernel passes it to a filter.
 #[cfg(target_arch = "x86_64")]
-pub const AUDIT_ARCH: u32 = 0xc000_003e;
+pub(super) const AUDIT_ARCH: u32 = 0xc000_003e;
 
 /// The offsets of the call number, the architecture and the arguments (eight bytes each) in the
 /// data of a filter.
-pub const NUMBER: u32 = 0;
-pub const ARCHITECTURE: u32 = 4;
-pub const ARGUMENTS: u32 = 16;
+pub(super) const NUMBER: u32 = 0;
+pub(super) const ARCHITECTURE: u32 = 4;
+pub(super) const ARGUMENTS: u32 = 16;
 
 /// One test of one half of an argument.
 #[derive(Clone, Copy)]
-pub enum Condition {
+pub(super) enum Condition {
     /// The bits of the mask have this value.
     Bits { half: u32, mask: u32, value: u32 },
     /// The argument is none of these.
@@ -31,22 +31,22 @@ pub enum Condition {
 }
 
 /// The answer to a call if all conditions match.
-pub struct Rule {
+pub(super) struct Rule {
     pub conditions: Vec<Condition>,
     pub answer: u32,
 }
 
 /// The offset of the lower half of an argument: all that the kernel uses, unless it is an address.
-pub fn low(argument: u8) -> u32 {
+pub(super) fn low(argument: u8) -> u32 {
     ARGUMENTS + 8 * u32::from(argument)
 }
 
-pub fn high(argument: u8) -> u32 {
+pub(super) fn high(argument: u8) -> u32 {
     low(argument) + 4
 }
 
 /// The answer of the first rule that matches, or else `default`.
-pub fn decide(rules: &[Rule], default: u32) -> Program {
+pub(super) fn decide(rules: &[Rule], default: u32) -> Program {
     rules.iter().flat_map(rule_code).chain([answer(default)]).collect()
 }
 
@@ -77,7 +77,7 @@ fn rule_code(rule: &Rule) -> Program {
 
 /// Dispatches by call number; `default` answers all other calls of this architecture, and `foreign`
 /// those of any other.
-pub fn by_number(calls: &BTreeMap<u32, Program>, default: u32, foreign: u32) -> Program {
+pub(super) fn by_number(calls: &BTreeMap<u32, Program>, default: u32, foreign: u32) -> Program {
     let mut ranges = BTreeMap::from([(0, vec![answer(default)])]);
     for (number, program) in calls {
         ranges.insert(*number, program.clone());
@@ -131,7 +131,7 @@ fn skip(count: usize) -> sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, count as u32)
 }
 
-pub fn answer(action: u32) -> sock_filter {
+pub(super) fn answer(action: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, action)
 }
 
@@ -140,7 +140,7 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
 }
 
 /// The program in the kernel's binary format.
-pub fn bytes(program: &Program) -> Vec<u8> {
+pub(super) fn bytes(program: &Program) -> Vec<u8> {
     let bytes = |i: &sock_filter| {
         let (code, k) = (i.code.to_ne_bytes(), i.k.to_ne_bytes());
         [code[0], code[1], i.jt, i.jf, k[0], k[1], k[2], k[3]]

@@ -4,14 +4,14 @@
 //! lists by which, and `scripts/trace-system-calls.sh` regenerates that list.
 
 /// A system call: its name, and its number on this architecture.
-pub struct SystemCall {
+pub(super) struct SystemCall {
     /// The name of libc's constant, such as `SYS_read`.
     constant: &'static str,
     pub number: i64,
 }
 
 impl SystemCall {
-    pub fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         self.constant.trim_start_matches("SYS_")
     }
 }
@@ -26,7 +26,7 @@ const MAX_CALLS: usize = 220;
 
 /// The allowed calls, with the purpose of each group and the reason for calls that are left out.
 #[rustfmt::skip] // With one call per line it would have two hundred lines.
-pub const ALLOWED: &[(&str, &[SystemCall])] = &[
+pub(super) const ALLOWED: &[(&str, &[SystemCall])] = &[
     (
         "reading and writing open files; not `sync` and `syncfs`, which would make the host write back all of its files, nor \
          `preadv2` and `readahead`, which reveal and change which parts of a shared file are in the page cache",

@@ -18,7 +18,7 @@ const fn errno(error: i32) -> u32 {
 }
 
 /// Allows the listed calls, except with denied arguments. All others fail with `ENOSYS`.
-pub fn allowed_calls(families: &'static [i32]) -> Program {
+pub(super) fn allowed_calls(families: &'static [i32]) -> Program {
     let mut rules = rules(families);
     let numbers = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.number));
     let answers = numbers
@@ -28,7 +28,7 @@ pub fn allowed_calls(families: &'static [i32]) -> Program {
 
 /// The same without argument rules. For tests that show the effect of those arguments.
 #[cfg(any(test, feature = "weakened"))]
-pub fn allowed_numbers() -> Program {
+pub(super) fn allowed_numbers() -> Program {
     let numbers = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.number as u32));
     by_number(
         &numbers.map(|number| (number, vec![answer(ALLOW)])).collect(),
@@ -38,7 +38,7 @@ pub fn allowed_numbers() -> Program {
 }
 
 /// Rejects record locks with the kernel's error for a lack of memory.
-pub fn no_lock_filter() -> Program {
+pub(super) fn no_lock_filter() -> Program {
     let command =
         |command: &i32| Rule { conditions: vec![equals(1, *command as u32)], answer: NO_LOCKS };
     let fcntl = decide(&LOCK_COMMANDS.iter().map(command).collect::<Vec<_>>(), ALLOW);
@@ -47,7 +47,7 @@ pub fn no_lock_filter() -> Program {
 
 /// Suspends calls that may connect to another machine or create a record lock, until the guest
 /// continues them.
-pub fn notify_calls() -> Program {
+pub(super) fn notify_calls() -> Program {
     const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
     let command =
         |command: &i32| Rule { conditions: vec![equals(1, *command as u32)], answer: NOTIFY };

@@ -17,26 +17,28 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Our ends of the pipes.
-pub struct LogPipes(Vec<(OutputStream, Receiver)>);
+pub(super) struct LogPipes(Vec<(OutputStream, Receiver)>);
 
 impl LogPipes {
-    pub fn open<const N: usize>(ends: [(OutputStream, PipeReader); N]) -> io::Result<LogPipes> {
+    pub(super) fn open<const N: usize>(
+        ends: [(OutputStream, PipeReader); N],
+    ) -> io::Result<LogPipes> {
         let open = |(stream, end)| Ok((stream, Receiver::from_owned_fd(OwnedFd::from(end))?));
         Ok(LogPipes(ends.into_iter().map(open).collect::<io::Result<_>>()?))
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Waits until one of the pipes is readable or closed. There must be at least one.
-    pub async fn ready(&self) -> usize {
+    pub(super) async fn ready(&self) -> usize {
         select_all(self.0.iter().map(|(_, pipe)| Box::pin(pipe.readable()))).await.1
     }
 }
 
 /// Forwards log bytes up to a limit.
-pub struct LogRelay<'a> {
+pub(super) struct LogRelay<'a> {
     remaining: u64,
     pub truncated: bool,
     buffer: Vec<u8>,
@@ -44,12 +46,12 @@ pub struct LogRelay<'a> {
 }
 
 impl<'a> LogRelay<'a> {
-    pub fn new(max_bytes: u64, sink: &'a mut dyn Sink) -> LogRelay<'a> {
+    pub(super) fn new(max_bytes: u64, sink: &'a mut dyn Sink) -> LogRelay<'a> {
         LogRelay { remaining: max_bytes, truncated: false, buffer: vec![0; CHUNK_BYTES], sink }
     }
 
     /// Forwards the available bytes of this pipe, or removes it at its end.
-    pub async fn forward(&mut self, pipes: &mut LogPipes, index: usize) {
+    pub(super) async fn forward(&mut self, pipes: &mut LogPipes, index: usize) {
         let (stream, pipe) = &pipes.0[index];
         let count = match pipe.try_read(&mut self.buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -65,7 +67,7 @@ impl<'a> LogRelay<'a> {
     }
 
     /// Forwards the rest of all pipes.
-    pub async fn drain(&mut self, pipes: &mut LogPipes) {
+    pub(super) async fn drain(&mut self, pipes: &mut LogPipes) {
         let rest = async {
             while !pipes.is_empty() {
                 let index = pipes.ready().await;

@@ -11,7 +11,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Kills and reaps every child of this process, which must have none of its own. Repeated, because
 /// a killed process can leave further orphans.
-pub async fn kill_orphans() {
+pub(super) async fn kill_orphans() {
     for _ in 0..MAX_ATTEMPTS {
         let orphans = children();
         if orphans.is_empty() {

@@ -15,14 +15,14 @@ use crate::outcome::SkippedFile;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The output document of the script.
-pub enum OutputDocument {
+pub(super) enum OutputDocument {
     None,
     Whole(Vec<u8>),
     TooLarge,
 }
 
 impl OutputDocument {
-    pub fn bytes(self) -> Option<Vec<u8>> {
+    pub(super) fn bytes(self) -> Option<Vec<u8>> {
         match self {
             OutputDocument::Whole(bytes) => Some(bytes),
             OutputDocument::None | OutputDocument::TooLarge => None,
@@ -30,7 +30,7 @@ impl OutputDocument {
     }
 }
 
-pub fn read_document(path: &Path, max_bytes: u64) -> OutputDocument {
+pub(super) fn read_document(path: &Path, max_bytes: u64) -> OutputDocument {
     let Some((file, size)) = open_regular(path) else { return OutputDocument::None };
     let mut bytes = Vec::new();
     match file.take(max_bytes).read_to_end(&mut bytes) {
@@ -51,7 +51,7 @@ fn open_regular(path: &Path) -> Option<(File, u64)> {
 }
 
 /// Collects the files below one directory, within the limits.
-pub struct FileCollector {
+pub(super) struct FileCollector {
     root: PathBuf,
     remaining_bytes: u64,
     remaining_files: u32,
@@ -59,7 +59,7 @@ pub struct FileCollector {
 }
 
 impl FileCollector {
-    pub fn new(root: PathBuf, limits: &OutputLimits) -> FileCollector {
+    pub(super) fn new(root: PathBuf, limits: &OutputLimits) -> FileCollector {
         FileCollector {
             root,
             remaining_bytes: limits.artifact_bytes,
@@ -69,7 +69,7 @@ impl FileCollector {
     }
 
     /// Sends all files to the sink, in the order of their paths.
-    pub async fn send_all(&mut self, sink: &mut dyn Sink) -> Result<(), GuestError> {
+    pub(super) async fn send_all(&mut self, sink: &mut dyn Sink) -> Result<(), GuestError> {
         let mut pending = vec![String::new()];
         while let Some(path) = pending.pop() {
             let file = self.root.join(&path);

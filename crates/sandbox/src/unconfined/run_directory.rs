@@ -24,12 +24,12 @@ const PATH_VARIABLES: [&str; 6] = [
 ];
 
 /// The directory of one run. Dropping it deletes everything.
-pub struct RunDirectory {
+pub(super) struct RunDirectory {
     root: tempfile::TempDir,
 }
 
 impl RunDirectory {
-    pub async fn create(job: &Job) -> io::Result<RunDirectory> {
+    pub(super) async fn create(job: &Job) -> io::Result<RunDirectory> {
         let directory =
             RunDirectory { root: tempfile::Builder::new().prefix("skillbox-").tempdir()? };
         let directories = [
@@ -75,7 +75,11 @@ impl RunDirectory {
         if read < file.size { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
-    pub fn start(&self, job: &Job, search_path: Option<OsString>) -> io::Result<(Child, LogPipes)> {
+    pub(super) fn start(
+        &self,
+        job: &Job,
+        search_path: Option<OsString>,
+    ) -> io::Result<(Child, LogPipes)> {
         let mut command = Command::new(&job.argv[0]);
         command.args(job.argv[1..].iter().map(|argument| self.translate(job, argument)));
         command.env_clear().envs(search_path.map(|path| ("PATH", path)));
@@ -116,7 +120,7 @@ impl RunDirectory {
         }
     }
 
-    pub async fn collect(
+    pub(super) async fn collect(
         &self,
         limits: &OutputLimits,
         sink: &mut dyn Sink,

@@ -16,7 +16,7 @@ use crate::support::test_engine;
 /// Processes, cgroups, mounts, files, and containers and volumes of the engine. Other programs on
 /// the machine do not count, so two of these can be compared.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Inventory {
+pub(crate) struct Inventory {
     pub processes: BTreeMap<u32, String>,
     pub cgroups: BTreeSet<PathBuf>,
     pub mounts: BTreeSet<String>,
@@ -26,7 +26,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    pub async fn take() -> Self {
+    pub(crate) async fn take() -> Self {
         let (containers, volumes) = on_engine().await;
         Inventory {
             containers,
@@ -39,7 +39,7 @@ impl Inventory {
     }
 
     /// How many containers this owner has on the engine.
-    pub async fn containers_of(owner: &Owner) -> usize {
+    pub(crate) async fn containers_of(owner: &Owner) -> usize {
         containers(&docker().await.unwrap(), |name| name == owner.0).await.len()
     }
 }
@@ -129,7 +129,7 @@ fn mounts() -> BTreeSet<String> {
 }
 
 /// Every directory below a mounted cgroup hierarchy that a launcher of this process made.
-pub fn cgroups() -> BTreeSet<PathBuf> {
+pub(crate) fn cgroups() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut look_in = vec![PathBuf::from("/sys/fs/cgroup")];
     while let Some(directory) = look_in.pop() {

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::support::{MIB, owner};
 
-pub const NAMESPACE: &str = "skillbox-sandboxes";
+pub(crate) const NAMESPACE: &str = "skillbox-sandboxes";
 const GUEST_IMAGE: &str = "skillbox/skillbox:test";
 
 /// What `skillbox guest-copy` of the real image does.
@@ -34,7 +34,7 @@ fn real_cluster() -> Option<PathBuf> {
 }
 
 /// Whether pods can run. If not, it prints that the test was skipped.
-pub fn is_available(test: &str) -> bool {
+pub(crate) fn is_available(test: &str) -> bool {
     let missing = if real_cluster().is_some() { None } else { cluster::missing_requirement() };
     if let Some(missing) = &missing {
         println!("NEEDS ROOT: {test} was not run on kubernetes, because there is no {missing}");
@@ -43,7 +43,7 @@ pub fn is_available(test: &str) -> bool {
 }
 
 /// Exactly the permissions of a worker.
-pub fn worker_rules() -> Vec<RbacRule> {
+pub(crate) fn worker_rules() -> Vec<RbacRule> {
     vec![
         RbacRule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
         RbacRule::new(NAMESPACE, "pods/attach", &["get", "create"]),
@@ -51,14 +51,14 @@ pub fn worker_rules() -> Vec<RbacRule> {
 }
 
 /// A separate stand-in cluster with the images for our pods.
-pub struct StandIn {
+pub(crate) struct StandIn {
     pub cluster: TestCluster,
     pub kubeconfig: PathBuf,
     _programs: TempDir,
 }
 
 impl StandIn {
-    pub fn start() -> StandIn {
+    pub(crate) fn start() -> StandIn {
         let programs = tempfile::tempdir().unwrap();
         copy_guest(programs.path(), None).unwrap();
         let copy = programs.path().join("copy");
@@ -78,12 +78,12 @@ impl StandIn {
         StandIn { cluster, kubeconfig, _programs: programs }
     }
 
-    pub fn config(&self) -> KubernetesConfig {
+    pub(crate) fn config(&self) -> KubernetesConfig {
         config(self.kubeconfig.clone())
     }
 }
 
-pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
+pub(crate) fn config(kubeconfig: PathBuf) -> KubernetesConfig {
     let images = Images::new(|language| format!("skillbox/{language}:test"));
     KubernetesConfig {
         owner: owner(),
@@ -104,13 +104,13 @@ pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
 }
 
 /// A launcher with its cluster.
-pub struct Pods {
+pub(crate) struct Pods {
     launcher: KubernetesLauncher,
     _stand_in: Option<StandIn>,
 }
 
 impl Pods {
-    pub async fn start() -> Pods {
+    pub(crate) async fn start() -> Pods {
         let stand_in = if real_cluster().is_some() { None } else { Some(StandIn::start()) };
         let kubeconfig = real_cluster()
             .or_else(|| stand_in.as_ref().map(|stand_in| stand_in.kubeconfig.clone()));

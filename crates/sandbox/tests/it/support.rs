@@ -16,15 +16,15 @@ use sandbox::{
 use tokio::sync::{RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
 
-pub const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// Locked for reading by tests that run sandboxes, and for writing by those that take an inventory
 /// of the machine.
-pub static MACHINE: RwLock<()> = RwLock::const_new(());
+pub(crate) static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// The backend that a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
+pub(crate) enum Backend {
     Native,
     /// Docker with runc.
     Runc,
@@ -36,7 +36,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Backend::Native => "native",
             Backend::Runc => "runc",
@@ -46,7 +46,7 @@ impl Backend {
     }
 
     /// Whether the backend is available. If not, prints a line that the test summary repeats.
-    pub fn is_available(self, test: &str) -> bool {
+    pub(crate) fn is_available(self, test: &str) -> bool {
         match self {
             Backend::Native => true,
             Backend::Pod => crate::pods::is_available(test),
@@ -64,7 +64,7 @@ impl Backend {
     }
 
     /// Starts a launcher, a separate one for each test.
-    pub async fn launcher(self) -> Box<dyn Launcher> {
+    pub(crate) async fn launcher(self) -> Box<dyn Launcher> {
         match self {
             Backend::Native => Box::new(native_launcher()),
             Backend::Runc => Box::new(DockerLauncher::start(docker_config(None)).await.unwrap()),
@@ -98,14 +98,14 @@ macro_rules! on_every_backend {
 pub(crate) use on_every_backend;
 
 /// The engine to test on, which `scripts/test.sh` starts.
-pub fn test_engine() -> Option<String> {
+pub(crate) fn test_engine() -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "how the test scripts say where their engine is")]
     std::env::var("SKILLBOX_TEST_ENGINE").ok().filter(|host| !host.is_empty())
 }
 
 /// How launchers reach it: through a `skillbox docker-proxy` if one is named, so that the same
 /// tests try that too.
-pub fn engine_address() -> Option<String> {
+pub(crate) fn engine_address() -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "who starts a proxy for the tests says where it is"
@@ -114,17 +114,17 @@ pub fn engine_address() -> Option<String> {
     proxy.or_else(test_engine)
 }
 
-pub fn owner() -> Owner {
+pub(crate) fn owner() -> Owner {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     Owner(format!("test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Dropping the launcher ends its process.
-pub fn native_launcher() -> NativeLauncher {
+pub(crate) fn native_launcher() -> NativeLauncher {
     NativeLauncher::start(native_config()).unwrap()
 }
 
-pub fn native_config() -> NativeConfig {
+pub(crate) fn native_config() -> NativeConfig {
     #[expect(
         clippy::disallowed_methods,
         reason = "the interpreters that the developer uses are those to test"
@@ -133,7 +133,7 @@ pub fn native_config() -> NativeConfig {
     NativeConfig { owner: owner(), processes: 1, require: vec![], search_path }
 }
 
-pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
+pub(crate) fn docker_config(runtime: Option<&str>) -> DockerConfig {
     let image = |language| format!("skillbox/{language}:test");
     let images = Images::new(image);
     DockerConfig {
@@ -149,7 +149,7 @@ pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
 
 /// Whether this machine does not enforce one of these controls; prints a line for the test summary
 /// then.
-pub async fn lacks_controls(launcher: &dyn Launcher, needs: &[Control], what: &str) -> bool {
+pub(crate) async fn lacks_controls(launcher: &dyn Launcher, needs: &[Control], what: &str) -> bool {
     let missing = launcher.probe().await.unwrap().missing();
     let lacking: Vec<_> =
         needs.iter().filter(|control| missing.contains(control)).map(|c| c.as_str()).collect();
@@ -162,7 +162,7 @@ pub async fn lacks_controls(launcher: &dyn Launcher, needs: &[Control], what: &s
     !lacking.is_empty()
 }
 
-pub fn shape(language: Language) -> Shape {
+pub(crate) fn shape(language: Language) -> Shape {
     Shape {
         language,
         image: None,
@@ -175,7 +175,7 @@ pub fn shape(language: Language) -> Shape {
 }
 
 /// A job that runs `script` like a skill's entrypoint.
-pub fn job(language: Language, script: &str) -> Job {
+pub(crate) fn job(language: Language, script: &str) -> Job {
     let spec = language.spec();
     let path = format!("{}/{}", paths::SCRIPTS, spec.default_entrypoints[0]);
     let env = [
@@ -205,13 +205,13 @@ pub fn job(language: Language, script: &str) -> Job {
     }
 }
 
-pub fn file(path: &str, text: &str) -> JobFile {
+pub(crate) fn file(path: &str, text: &str) -> JobFile {
     JobFile { path: path.into(), bytes: Bytes::copy_from_slice(text.as_bytes()), executable: false }
 }
 
 /// Records everything that a run returns.
 #[derive(Default)]
-pub struct RecordingSink {
+pub(crate) struct RecordingSink {
     pub merged: Vec<u8>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -223,16 +223,16 @@ pub struct RecordingSink {
 
 impl RecordingSink {
     /// A sink that cancels `token` when the first log bytes arrive.
-    pub fn cancel_on_log(token: CancellationToken) -> RecordingSink {
+    pub(crate) fn cancel_on_log(token: CancellationToken) -> RecordingSink {
         RecordingSink { stop_on_log: Some(token), ..RecordingSink::default() }
     }
 
     /// The merged log as text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.merged).into_owned()
     }
 
-    pub fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.files.keys().map(String::as_str).collect()
     }
 }
@@ -270,7 +270,7 @@ impl Sink for RecordingSink {
 }
 
 /// Runs one job in a new sandbox of `launcher`.
-pub async fn run_in(
+pub(crate) async fn run_in(
     launcher: &dyn Launcher,
     shape: &Shape,
     job: &Job,
@@ -282,7 +282,7 @@ pub async fn run_in(
 }
 
 /// The same for a job that may fail to run.
-pub async fn try_run(
+pub(crate) async fn try_run(
     on: Backend,
     language: Language,
     job: &Job,
@@ -295,7 +295,7 @@ pub async fn try_run(
 }
 
 /// Runs one job on a new launcher.
-pub async fn run(on: Backend, language: Language, job: &Job) -> (RunReport, RecordingSink) {
+pub(crate) async fn run(on: Backend, language: Language, job: &Job) -> (RunReport, RecordingSink) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
     run_in(&*on.launcher().await, &shape(language), job).await
 }

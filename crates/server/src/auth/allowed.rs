@@ -12,22 +12,22 @@ use crate::app::SharedApp;
 use crate::error::ApiError;
 
 /// What a handler requires of its caller.
-pub trait Permission: Send + Sync + 'static {
+pub(crate) trait Permission: Send + Sync + 'static {
     const SCOPE: Scope;
     /// Whether the service flag is required too: the caller administers the whole installation.
     const SERVICE: bool = false;
 }
 
 /// May run skills and stop runs.
-pub struct Execute;
+pub(crate) struct Execute;
 /// May read skills, executions and files.
-pub struct Read;
+pub(crate) struct Read;
 /// May upload and delete skills.
-pub struct Publish;
+pub(crate) struct Publish;
 /// May administer the keys of a tenant and read its audit log.
-pub struct Admin;
+pub(crate) struct Admin;
 /// May administer tenants.
-pub struct Operate;
+pub(crate) struct Operate;
 
 impl Permission for Execute {
     const SCOPE: Scope = Scope::Execute;
@@ -47,7 +47,7 @@ impl Permission for Operate {
 }
 
 /// Proof that the caller has the permission `P`. It can only be created from a request.
-pub struct Allowed<P> {
+pub(crate) struct Allowed<P> {
     caller: Caller,
     permission: PhantomData<P>,
 }

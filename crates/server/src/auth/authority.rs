@@ -11,7 +11,7 @@ impl Identity {
     /// administrators. Scopes are no restriction here, because `admin`, which managing keys
     /// requires, may grant each of them. Nor is the expiry of a token: its subject gets a new one
     /// from the same provider.
-    pub fn may_manage(&self, key: &ApiKey) -> bool {
+    pub(crate) fn may_manage(&self, key: &ApiKey) -> bool {
         let outlived_by = |end: Micros| key.expires_at.is_none_or(|other| other > end);
         let ends_first =
             matches!(self, Identity::Key(own) if own.expires_at.is_some_and(outlived_by));

@@ -18,7 +18,7 @@ const MAX_CLIENTS: usize = 4096;
 /// How often full buckets are removed from a full table.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-pub struct AuthFailures {
+pub(crate) struct AuthFailures {
     rate: Rate,
     clients: Mutex<ClientBuckets>,
 }
@@ -31,7 +31,7 @@ struct ClientBuckets {
 }
 
 impl AuthFailures {
-    pub fn new(rate: Rate) -> AuthFailures {
+    pub(crate) fn new(rate: Rate) -> AuthFailures {
         let now = Instant::now();
         let overflow = TokenBucket::full(rate, now);
         AuthFailures {
@@ -41,12 +41,12 @@ impl AuthFailures {
     }
 
     /// Refuses a client with too many failures.
-    pub fn check(&self, client: Peer) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, client: Peer) -> Result<(), ApiError> {
         self.check_at(client, Instant::now()).map_err(too_many)
     }
 
     /// Counts a failure and returns the error to respond with.
-    pub fn count(&self, client: Peer, failed: ApiError) -> ApiError {
+    pub(crate) fn count(&self, client: Peer, failed: ApiError) -> ApiError {
         let now = Instant::now();
         let checked = self.check_at(client, now);
         self.count_at(client, now);

@@ -7,13 +7,13 @@ use uuid::Uuid;
 
 /// An authenticated identity.
 #[derive(Clone)]
-pub enum Identity {
+pub(crate) enum Identity {
     Key(Arc<ApiKey>),
     Token(Arc<TokenIdentity>),
 }
 
 /// The claims of a valid token. It never has the service flag and is never restricted to skills.
-pub struct TokenIdentity {
+pub(crate) struct TokenIdentity {
     pub tenant: TenantId,
     pub subject: String,
     pub scopes: Vec<Scope>,
@@ -21,14 +21,14 @@ pub struct TokenIdentity {
 }
 
 impl Identity {
-    pub fn tenant(&self) -> &TenantId {
+    pub(crate) fn tenant(&self) -> &TenantId {
         match self {
             Identity::Key(key) => &key.tenant,
             Identity::Token(token) => &token.tenant,
         }
     }
 
-    pub fn has(&self, scope: Scope) -> bool {
+    pub(crate) fn has(&self, scope: Scope) -> bool {
         let scopes = match self {
             Identity::Key(key) => &key.scopes,
             Identity::Token(token) => &token.scopes,
@@ -37,26 +37,26 @@ impl Identity {
     }
 
     /// Whether it administers the installation and may act in any tenant.
-    pub fn is_service(&self) -> bool {
+    pub(crate) fn is_service(&self) -> bool {
         matches!(self, Identity::Key(key) if key.service)
     }
 
     /// The skills that it is restricted to; `None` allows all.
-    pub fn skills(&self) -> Option<&Vec<String>> {
+    pub(crate) fn skills(&self) -> Option<&Vec<String>> {
         match self {
             Identity::Key(key) => key.skills.as_ref(),
             Identity::Token(_) => None,
         }
     }
 
-    pub fn expires_at(&self) -> Option<Micros> {
+    pub(crate) fn expires_at(&self) -> Option<Micros> {
         match self {
             Identity::Key(key) => key.expires_at,
             Identity::Token(token) => Some(token.expires_at),
         }
     }
 
-    pub fn key_id(&self) -> Option<Uuid> {
+    pub(crate) fn key_id(&self) -> Option<Uuid> {
         match self {
             Identity::Key(key) => Some(key.id),
             Identity::Token(_) => None,
@@ -64,7 +64,7 @@ impl Identity {
     }
 
     /// The subject of a token.
-    pub fn subject(&self) -> Option<&str> {
+    pub(crate) fn subject(&self) -> Option<&str> {
         match self {
             Identity::Key(_) => None,
             Identity::Token(token) => Some(&token.subject),

@@ -24,7 +24,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// When the key set is fetched again.
 #[derive(Clone, Copy)]
-pub struct RefreshPolicy {
+pub(super) struct RefreshPolicy {
     /// Keys younger than this are used without a request to the provider.
     pub fresh_for: Duration,
     /// Keys older than this are no longer used, when the provider has not confirmed them since.
@@ -42,7 +42,7 @@ const DEFAULT_REFRESH_POLICY: RefreshPolicy = RefreshPolicy {
 type KeysById = HashMap<String, Arc<VerifyingKey>>;
 
 /// The keys of a provider by their `kid`.
-pub struct KeySet {
+pub(super) struct KeySet {
     url: String,
     http: reqwest::Client,
     policy: RefreshPolicy,
@@ -69,11 +69,11 @@ enum FetchError {
 }
 
 impl KeySet {
-    pub fn new(url: &str) -> Result<KeySet, reqwest::Error> {
+    pub(super) fn new(url: &str) -> Result<KeySet, reqwest::Error> {
         KeySet::with(url, DEFAULT_REFRESH_POLICY)
     }
 
-    pub fn with(url: &str, policy: RefreshPolicy) -> Result<KeySet, reqwest::Error> {
+    pub(super) fn with(url: &str, policy: RefreshPolicy) -> Result<KeySet, reqwest::Error> {
         let http = reqwest::Client::builder()
             .timeout(FETCH_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
@@ -85,7 +85,7 @@ impl KeySet {
 
     /// The key that a token names. A token that names none is verified with the only key of the set,
     /// if there is only one.
-    pub async fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
+    pub(super) async fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
         let (found, age) = self.find_cached(kid);
         let expected = match (&found, age) {
             (Some(_), Some(age)) if age < self.policy.fresh_for => return found,

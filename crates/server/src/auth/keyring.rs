@@ -17,11 +17,11 @@ const MAX_KEY_LENGTH: usize = 512;
 /// The string cannot be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to {MAX_KEY_LENGTH} printable ASCII characters without spaces")]
-pub struct InvalidKeyString;
+pub(crate) struct InvalidKeyString;
 
 /// Whether a string can be a key at all, that is, whether a header can carry it. How strong an
 /// imported key is, its operator decides: existing keys of earlier systems must keep working.
-pub fn check_key_string(text: &str) -> Result<(), InvalidKeyString> {
+pub(crate) fn check_key_string(text: &str) -> Result<(), InvalidKeyString> {
     let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
     match printable && (1..=MAX_KEY_LENGTH).contains(&text.len()) {
         true => Ok(()),
@@ -35,7 +35,7 @@ const KEY_CACHE_TTL: Duration = Duration::from_secs(3);
 const MAX_CACHED_KEYS: u64 = 10_000;
 
 /// Authenticates keys.
-pub struct Keyring {
+pub(crate) struct Keyring {
     hash_key: [u8; 32],
     /// Recently used keys, by generation and hash. A revocation starts a new generation after its
     /// commit. So a lookup that raced with it can only fill the old generation, which is never read
@@ -48,7 +48,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    pub fn new(hash_key: [u8; 32]) -> Keyring {
+    pub(crate) fn new(hash_key: [u8; 32]) -> Keyring {
         let recent =
             Cache::builder().max_capacity(MAX_CACHED_KEYS).time_to_live(KEY_CACHE_TTL).build();
         let once_valid = Cache::builder().max_capacity(MAX_CACHED_KEYS).build();
@@ -56,22 +56,22 @@ impl Keyring {
     }
 
     /// The keyed hash of a key string, which is what the store keeps.
-    pub fn hash(&self, key: &str) -> String {
+    pub(crate) fn hash(&self, key: &str) -> String {
         HEXLOWER.encode(&mac(&self.hash_key, &[key.as_bytes()]))
     }
 
     /// Whether this string was a valid key before.
-    pub fn was_valid(&self, text: &str) -> bool {
+    pub(crate) fn was_valid(&self, text: &str) -> bool {
         check_key_string(text).is_ok() && self.once_valid.contains_key(&self.hash(text))
     }
 
     /// Records a key that was just created, so that its first use does not count as a guess.
-    pub async fn remember(&self, text: &str) {
+    pub(crate) async fn remember(&self, text: &str) {
         self.once_valid.insert(self.hash(text), ()).await;
     }
 
     /// The key that a string is, if it is valid now.
-    pub async fn authenticate(
+    pub(crate) async fn authenticate(
         &self,
         store: &Store,
         text: &str,
@@ -98,7 +98,7 @@ impl Keyring {
     }
 
     /// Makes a committed revocation take effect in this process at once.
-    pub fn invalidate(&self) {
+    pub(crate) fn invalidate(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -109,14 +109,14 @@ fn is_active(key: &ApiKey) -> bool {
 }
 
 /// A new key string: 256 random bits.
-pub fn new_key() -> String {
+pub(crate) fn new_key() -> String {
     let bytes: [u8; 32] = rand::random();
     format!("sk-{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
 }
 
 /// The start of a key, stored to distinguish keys in lists. Short keys show less, so that most of a
 /// key stays secret.
-pub fn display_prefix(key: &str) -> String {
+pub(crate) fn display_prefix(key: &str) -> String {
     let shown = (key.len() / 4).min(8);
     key.chars().take(shown).collect()
 }

@@ -12,24 +12,24 @@ pub struct Rate {
 
 /// The tokens that are left. The number may be negative down to one burst: what was already in
 /// progress when the last token was taken is counted too.
-pub struct TokenBucket {
+pub(crate) struct TokenBucket {
     tokens: f64,
     filled_at: Instant,
 }
 
 impl TokenBucket {
-    pub fn full(rate: Rate, now: Instant) -> TokenBucket {
+    pub(crate) fn full(rate: Rate, now: Instant) -> TokenBucket {
         TokenBucket { tokens: f64::from(rate.burst), filled_at: now }
     }
 
     /// Takes a token, even when there is none.
-    pub fn take(&mut self, rate: Rate, now: Instant) {
+    pub(crate) fn take(&mut self, rate: Rate, now: Instant) {
         self.refill(rate, now);
         self.tokens = (self.tokens - 1.0).max(-f64::from(rate.burst));
     }
 
     /// The time until there is a token; `None` when there is one.
-    pub fn time_to_token(&mut self, rate: Rate, now: Instant) -> Option<Duration> {
+    pub(crate) fn time_to_token(&mut self, rate: Rate, now: Instant) -> Option<Duration> {
         self.refill(rate, now);
         let missing = 1.0 - self.tokens;
         (missing > 0.0).then(|| {
@@ -37,7 +37,7 @@ impl TokenBucket {
         })
     }
 
-    pub fn is_full(&mut self, rate: Rate, now: Instant) -> bool {
+    pub(crate) fn is_full(&mut self, rate: Rate, now: Instant) -> bool {
         self.refill(rate, now);
         self.tokens >= f64::from(rate.burst)
     }

@@ -40,7 +40,7 @@ pub enum TokenConfigError {
 
 /// A key and its one algorithm.
 #[derive(Clone)]
-pub struct VerifyingKey {
+pub(super) struct VerifyingKey {
     pub algorithm: Algorithm,
     pub key: DecodingKey,
 }
@@ -51,7 +51,7 @@ enum KeySource {
 }
 
 /// Verifies tokens.
-pub struct TokenVerifier {
+pub(crate) struct TokenVerifier {
     source: KeySource,
     settings: JwtSettings,
     /// Tenants that existed within the last seconds.
@@ -59,7 +59,7 @@ pub struct TokenVerifier {
 }
 
 /// The result of verifying a token.
-pub enum TokenCheck {
+pub(crate) enum TokenCheck {
     Valid(TokenIdentity),
     /// It is forged, expired, or meant for another audience.
     Invalid,
@@ -68,7 +68,7 @@ pub enum TokenCheck {
 }
 
 impl TokenVerifier {
-    pub fn new(settings: JwtSettings) -> Result<TokenVerifier, TokenConfigError> {
+    pub(crate) fn new(settings: JwtSettings) -> Result<TokenVerifier, TokenConfigError> {
         let source = match &settings.key {
             JwtKey::Secret(secret) => KeySource::Fixed(VerifyingKey {
                 algorithm: Algorithm::HS256,
@@ -95,7 +95,7 @@ impl TokenVerifier {
 
     /// Whether a credential has the form of a token: three parts, the first of which is a JSON
     /// object.
-    pub fn looks_like_token(text: &str) -> bool {
+    pub(crate) fn looks_like_token(text: &str) -> bool {
         let parts: Vec<&str> = text.split('.').collect();
         let [head, _, _] = parts[..] else { return false };
         // Only the first characters are decoded, so that the cost does not depend on the length.
@@ -104,7 +104,11 @@ impl TokenVerifier {
     }
 
     /// Verifies a token and looks up its tenant; a token never creates a tenant.
-    pub async fn authenticate(&self, store: &Store, text: &str) -> Result<TokenCheck, ApiError> {
+    pub(crate) async fn authenticate(
+        &self,
+        store: &Store,
+        text: &str,
+    ) -> Result<TokenCheck, ApiError> {
         let Some(claims) = self.verify(text).await else { return Ok(TokenCheck::Invalid) };
         let token = match self.read(&claims) {
             Ok(token) => token,
@@ -122,7 +126,7 @@ impl TokenVerifier {
     }
 
     /// Makes the removal of a tenant take effect in this process at once.
-    pub async fn invalidate_tenant(&self, tenant: &TenantId) {
+    pub(crate) async fn invalidate_tenant(&self, tenant: &TenantId) {
         self.tenants.invalidate(tenant).await;
     }
 
@@ -226,7 +230,7 @@ fn public_key(pem: &[u8], path: String) -> Result<VerifyingKey, TokenConfigError
 impl TokenCheck {
     /// The bearer of an authentic token may see why it cannot be used; for any other token the
     /// response is `refused`, which reveals nothing.
-    pub fn into_token(
+    pub(crate) fn into_token(
         self,
         refused: impl FnOnce() -> ApiError,
     ) -> Result<Arc<TokenIdentity>, ApiError> {

@@ -11,7 +11,7 @@ use crate::error::ApiError;
 
 /// Proof that the caller has the metrics token, or administers the installation. The token is
 /// checked first, because that needs no database: metrics stay readable while it is down.
-pub struct MetricsReader;
+pub(crate) struct MetricsReader;
 
 impl FromRequestParts<SharedApp> for MetricsReader {
     type Rejection = ApiError;

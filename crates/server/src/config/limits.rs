@@ -47,4 +47,4 @@ impl Default for McpSessionLimits {
 }
 
 /// How long a result of `/ready` is reused.
-pub const READY_AGE: Duration = Duration::from_secs(1);
+pub(super) const READY_AGE: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ const MACHINE_MEMORY_DIVISOR: u64 = 4;
 
 /// The limit of the process's own control group, or a part of the machine's memory when that is
 /// less. Nothing when neither can be read.
-pub fn available(root: &Path) -> Option<u64> {
+pub(super) fn available(root: &Path) -> Option<u64> {
     let machine = total(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;
     let limit = limit(root).unwrap_or(u64::MAX);
     // A limit above the machine's memory is none.
@@ -18,12 +18,12 @@ pub fn available(root: &Path) -> Option<u64> {
 
 /// Everything that requests and runs may buffer at once. The rest is for skills that are kept, for
 /// what the program itself needs, and for what an allocator wastes.
-pub fn buffer_bytes(available: u64) -> u64 {
+pub(super) fn buffer_bytes(available: u64) -> u64 {
     (available / 5 * 2).clamp(64 << 20, 2 << 30)
 }
 
 /// Unpacked skills that are kept.
-pub fn skill_cache_bytes(available: u64) -> u64 {
+pub(super) fn skill_cache_bytes(available: u64) -> u64 {
     (available / 8).clamp(16 << 20, 256 << 20)
 }
 

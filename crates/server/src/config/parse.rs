@@ -16,7 +16,7 @@ use crate::http::peer::{IpNetwork, TrustedProxies};
 /// The secret must be as hard to guess as 32 random bytes; the length is all that can be checked.
 const MIN_SECRET_LENGTH: usize = 32;
 
-pub fn role(text: &str) -> Result<Role, String> {
+pub(super) fn role(text: &str) -> Result<Role, String> {
     match text {
         "all" => Ok(Role::All),
         "api" => Ok(Role::Api),
@@ -25,7 +25,7 @@ pub fn role(text: &str) -> Result<Role, String> {
     }
 }
 
-pub fn sandbox_kind(text: &str) -> Result<SandboxKind, String> {
+pub(super) fn sandbox_kind(text: &str) -> Result<SandboxKind, String> {
     match text {
         "native" => Ok(SandboxKind::Native),
         "docker" => Ok(SandboxKind::Docker),
@@ -35,7 +35,7 @@ pub fn sandbox_kind(text: &str) -> Result<SandboxKind, String> {
 }
 
 /// The name of a namespace, or of anything else that Kubernetes names alike.
-pub fn namespace(text: &str) -> Result<String, String> {
+pub(super) fn namespace(text: &str) -> Result<String, String> {
     let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.';
     match text.len() <= 63
         && text.bytes().all(plain)
@@ -48,7 +48,7 @@ pub fn namespace(text: &str) -> Result<String, String> {
 }
 
 /// The place of a seccomp profile below the kubelet's directory of them.
-pub fn profile(text: &str) -> Result<String, String> {
+pub(super) fn profile(text: &str) -> Result<String, String> {
     let outside =
         text.starts_with('/') || text.split('/').any(|part| part.is_empty() || part == "..");
     match outside || text.contains(char::is_whitespace) {
@@ -59,7 +59,7 @@ pub fn profile(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn docker_host(text: &str) -> Result<String, String> {
+pub(super) fn docker_host(text: &str) -> Result<String, String> {
     let socket =
         text.strip_prefix("unix://").is_some_and(|path| path.starts_with('/') && path.len() > 1);
     let address = text.strip_prefix("tcp://").is_some_and(|host| {
@@ -74,7 +74,7 @@ pub fn docker_host(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn dsn(text: &str) -> Result<String, String> {
+pub(super) fn dsn(text: &str) -> Result<String, String> {
     // The value may hold a password, so it is not repeated.
     let known = ["sqlite:", "postgres://", "postgresql://"];
     match known.iter().any(|scheme| text.starts_with(scheme)) {
@@ -83,7 +83,7 @@ pub fn dsn(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn address(text: &str) -> Result<IpAddr, String> {
+pub(super) fn address(text: &str) -> Result<IpAddr, String> {
     match text {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
         _ => text
@@ -92,7 +92,7 @@ pub fn address(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-pub fn base_url(text: &str) -> Result<String, String> {
+pub(super) fn base_url(text: &str) -> Result<String, String> {
     let text = text.trim_end_matches('/');
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let usable = host.is_some_and(|host| !host.is_empty()) && text.parse::<http::Uri>().is_ok();
@@ -104,7 +104,7 @@ pub fn base_url(text: &str) -> Result<String, String> {
 
 /// The URL of the keys that verify tokens. Without TLS an attacker on the path could replace them,
 /// and with them every identity.
-pub fn jwks_url(text: &str) -> Result<String, String> {
+pub(super) fn jwks_url(text: &str) -> Result<String, String> {
     let refusal = || format!("`{text}` is not an https:// URL (http:// only on this machine)");
     let url: url::Url = text.parse().map_err(|_| refusal())?;
     let loopback = url.host().is_some_and(|host| is_loopback_host(&host));
@@ -117,7 +117,7 @@ pub fn jwks_url(text: &str) -> Result<String, String> {
 }
 
 /// A secret of the operator's own making; the value itself is never repeated.
-pub fn long_secret(text: &str) -> Result<String, String> {
+pub(super) fn long_secret(text: &str) -> Result<String, String> {
     match text.chars().count() >= MIN_SECRET_LENGTH {
         true => Ok(text.to_owned()),
         false => Err(format!(
@@ -127,19 +127,19 @@ pub fn long_secret(text: &str) -> Result<String, String> {
 }
 
 /// The same for one that callers send in a header.
-pub fn bearer_token(text: &str) -> Result<String, String> {
+pub(super) fn bearer_token(text: &str) -> Result<String, String> {
     long_secret(text).and_then(|text| header_word(&text))
 }
 
 /// A value that ends up in a header or a claim.
-pub fn header_word(text: &str) -> Result<String, String> {
+pub(super) fn header_word(text: &str) -> Result<String, String> {
     match text.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(text.to_owned()),
         false => Err("must be printable ASCII without spaces".into()),
     }
 }
 
-pub fn claim(text: &str) -> Result<String, String> {
+pub(super) fn claim(text: &str) -> Result<String, String> {
     let known = ["iss", "aud", "exp", "nbf", "iat", "jti"];
     match header_word(text) {
         Ok(name) if !known.contains(&name.as_str()) => Ok(name),
@@ -149,7 +149,7 @@ pub fn claim(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn bucket(text: &str) -> Result<String, String> {
+pub(super) fn bucket(text: &str) -> Result<String, String> {
     let inner = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
     };
@@ -164,7 +164,7 @@ pub fn bucket(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn flag(text: &str) -> Result<bool, String> {
+pub(super) fn flag(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Ok(true),
         "false" | "no" | "off" | "0" => Ok(false),
@@ -173,7 +173,7 @@ pub fn flag(text: &str) -> Result<bool, String> {
 }
 
 /// Which of the keys for receipts signs. All up to it are derived at the start.
-pub fn generation(text: &str) -> Result<u32, String> {
+pub(super) fn generation(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(generation @ 1..=1000) => Ok(generation),
         _ => Err(format!("`{text}` is not a generation; use a number from 1 to 1000")),
@@ -181,21 +181,21 @@ pub fn generation(text: &str) -> Result<u32, String> {
 }
 
 /// The name of an OCI runtime.
-pub fn word(text: &str) -> Result<String, String> {
+pub(super) fn word(text: &str) -> Result<String, String> {
     match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
         true => Ok(text.to_owned()),
         false => Err(format!("`{text}` is not a name such as `runc` or `runsc`")),
     }
 }
 
-pub fn image(text: &str) -> Result<String, String> {
+pub(super) fn image(text: &str) -> Result<String, String> {
     match text.contains(|c: char| c.is_whitespace() || c == ',') {
         true => Err(format!("`{text}` is not an image such as python:3.12-slim")),
         false => Ok(text.to_owned()),
     }
 }
 
-pub fn hosts(text: &str) -> Result<Vec<String>, String> {
+pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
     let host = |text: &str| match url::Host::parse(text) {
         Ok(host) => Ok(host.to_string()),
         Err(_) => Err(format!("`{text}` is not a host such as hooks.internal or 10.0.0.5")),
@@ -203,7 +203,7 @@ pub fn hosts(text: &str) -> Result<Vec<String>, String> {
     words(text).map(host).collect()
 }
 
-pub fn networks(text: &str) -> Result<TrustedProxies, String> {
+pub(super) fn networks(text: &str) -> Result<TrustedProxies, String> {
     let network = |text: &str| {
         IpNetwork::parse(text).ok_or_else(|| {
             format!("`{text}` is not an address or network such as 10.0.0.5 or 10.1.0.0/16")
@@ -213,18 +213,18 @@ pub fn networks(text: &str) -> Result<TrustedProxies, String> {
 }
 
 /// As many at once as in a minute.
-pub fn per_minute(text: &str) -> Result<Rate, String> {
+pub(super) fn per_minute(text: &str) -> Result<Rate, String> {
     let burst: u32 = positive(text)?;
     Ok(Rate { burst, per_second: f64::from(burst) / 60.0 })
 }
 
-pub fn key(text: &str) -> Result<String, String> {
+pub(super) fn key(text: &str) -> Result<String, String> {
     // The value is a secret, so the message does not repeat it.
     check_key_string(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
 }
 
-pub fn controls(text: &str) -> Result<Vec<Control>, String> {
+pub(super) fn controls(text: &str) -> Result<Vec<Control>, String> {
     words(text)
         .map(|word| {
             word.parse()
@@ -233,7 +233,7 @@ pub fn controls(text: &str) -> Result<Vec<Control>, String> {
         .collect()
 }
 
-pub fn images(text: &str) -> Result<Vec<String>, String> {
+pub(super) fn images(text: &str) -> Result<Vec<String>, String> {
     let images: Vec<String> = words(text).map(str::to_owned).collect();
     match images.iter().find(|image| image.contains(char::is_whitespace)) {
         Some(image) => Err(format!("`{image}` is not an image; write them with commas in between")),
@@ -242,22 +242,22 @@ pub fn images(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-pub fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
-pub fn number<T: FromStr>(text: &str) -> Result<T, String> {
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number in range"))
 }
 
-pub fn positive<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+pub(super) fn positive<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     match text.parse() {
         Ok(value) if value >= T::from(1) => Ok(value),
         _ => Err(format!("`{text}` is not a whole number of at least 1")),
     }
 }
 
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     match skill::parse_duration(text) {
         Ok(0) => Err("must be longer than nothing".into()),
         Ok(ms) => Ok(Duration::from_millis(ms)),
@@ -266,7 +266,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A duration that may be written in days, or `forever`.
-pub fn period(text: &str) -> Result<Option<Duration>, String> {
+pub(super) fn period(text: &str) -> Result<Option<Duration>, String> {
     if text == "forever" {
         return Ok(None);
     }
@@ -281,25 +281,25 @@ pub fn period(text: &str) -> Result<Option<Duration>, String> {
     }
 }
 
-pub fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     match skill::parse_memory(text) {
         Ok(0) | Err(_) => Err(format!("`{text}` is not a size such as 1048576 or 256Mi")),
         Ok(bytes) => Ok(bytes),
     }
 }
 
-pub fn size_in_memory(text: &str) -> Result<usize, String> {
+pub(super) fn size_in_memory(text: &str) -> Result<usize, String> {
     usize::try_from(size(text)?).map_err(|_| format!("`{text}` is too large for this machine"))
 }
 
-pub fn cpu(text: &str) -> Result<u32, String> {
+pub(super) fn cpu(text: &str) -> Result<u32, String> {
     match skill::parse_cpu(text) {
         Ok(0) | Err(_) => Err(format!("`{text}` is not a number of CPUs such as 0.5, 500m or 2")),
         Ok(millis) => Ok(millis),
     }
 }
 
-pub fn log_level(text: &str) -> Result<String, String> {
+pub(super) fn log_level(text: &str) -> Result<String, String> {
     // The filter takes any other word for a target to be traced, and then says nothing at all.
     let level = |word: &&str| word.contains('=') || word.parse::<LevelFilter>().is_ok();
     if let Some(word) = words(text).find(|word| !level(word)) {
@@ -313,7 +313,7 @@ pub fn log_level(text: &str) -> Result<String, String> {
         .map_err(|e| format!("`{text}` is not a log level such as info: {e}"))
 }
 
-pub fn log_format(text: &str) -> Result<LogFormat, String> {
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
     match text {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),

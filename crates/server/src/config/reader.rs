@@ -3,11 +3,11 @@
 use super::{ConfigError, RawValues, settings};
 
 /// Reads values by key and names the variable in errors.
-pub struct SettingReader<'a>(pub &'a RawValues);
+pub(super) struct SettingReader<'a>(pub &'a RawValues);
 
 impl SettingReader<'_> {
     /// A setting with a default in the table.
-    pub fn get<T>(
+    pub(super) fn get<T>(
         &self,
         key: &str,
         parse: impl Fn(&str) -> Result<T, String>,
@@ -18,7 +18,7 @@ impl SettingReader<'_> {
     }
 
     /// A setting without a default value.
-    pub fn optional<T>(
+    pub(super) fn optional<T>(
         &self,
         key: &str,
         parse: impl Fn(&str) -> Result<T, String>,
@@ -27,16 +27,16 @@ impl SettingReader<'_> {
         value.transpose().map_err(|why| invalid(key, why))
     }
 
-    pub fn is_given(&self, key: &str) -> bool {
+    pub(super) fn is_given(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
 }
 
-pub fn invalid(key: &str, why: impl Into<String>) -> ConfigError {
+pub(super) fn invalid(key: &str, why: impl Into<String>) -> ConfigError {
     ConfigError::Invalid { name: format!("SKILLBOX_{}", key.to_uppercase()), why: why.into() }
 }
 
-pub fn check_order<T: PartialOrd>(
+pub(super) fn check_order<T: PartialOrd>(
     low: &str,
     low_value: T,
     high: &str,

@@ -18,7 +18,7 @@ pub enum SandboxSettings {
 
 /// The same without what goes with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SandboxKind {
+pub(super) enum SandboxKind {
     Native,
     Docker,
     Kubernetes,

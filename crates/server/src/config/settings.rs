@@ -6,7 +6,7 @@ use language::Language;
 
 /// Whether a setting is part of the public interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stability {
+pub(super) enum Stability {
     /// Read and applied.
     Supported,
     /// Accepted and ignored.
@@ -20,7 +20,7 @@ pub enum Stability {
 }
 
 /// One setting. `key` is its key in the file; the flag and the variable are derived from it.
-pub struct SettingSpec {
+pub(super) struct SettingSpec {
     pub key: &'static str,
     /// The default as written in a configuration file; empty when there is none.
     pub default: &'static str,
@@ -32,18 +32,18 @@ pub struct SettingSpec {
 
 impl SettingSpec {
     /// The environment variable: `SKILLBOX_API_PORT`.
-    pub fn env(&self) -> String {
+    pub(super) fn env(&self) -> String {
         format!("SKILLBOX_{}", self.key.to_uppercase())
     }
 
     /// The flag without its dashes: `api-port`.
-    pub fn flag(&self) -> String {
+    pub(super) fn flag(&self) -> String {
         self.key.replace('_', "-")
     }
 }
 
 /// Finds a setting by its file key.
-pub fn find(key: &str) -> Option<&'static SettingSpec> {
+pub(super) fn find(key: &str) -> Option<&'static SettingSpec> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
@@ -56,7 +56,7 @@ const fn secret(key: &'static str, help: &'static str) -> SettingSpec {
 }
 
 /// Every setting, in the order of the reference page.
-pub const SETTINGS: &[SettingSpec] = &[
+pub(super) const SETTINGS: &[SettingSpec] = &[
     // Role.
     plain(
         "role",

@@ -22,7 +22,7 @@ const TEST_PREFIXES: [&str; 2] = ["SKILLBOX_TEST_", "SKILLBOX_MCP_PYTHON_"];
 /// Below this similarity a suggestion would only confuse.
 const MIN_SIMILARITY: f64 = 0.5;
 
-pub fn check_variables(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+pub(super) fn check_variables(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let ours: Vec<String> = SETTINGS.iter().map(settings::SettingSpec::env).collect();
     let known = |name: &str, value: &str| {
         ours.iter().any(|our| our == name)
@@ -43,7 +43,7 @@ pub fn check_variables(environment: &BTreeMap<String, String>) -> Result<(), Con
     ))
 }
 
-pub fn check_keys(file: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+pub(super) fn check_keys(file: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     match file.keys().find(|key| settings::find(key).is_none()) {
         Some(key) => Err(not_a_setting(
             key,

@@ -5,21 +5,21 @@ const MAX_ECHOED_CHARS: usize = 128;
 
 /// A leaf error's message with a full stop. Leaf crates write messages for logs, where they follow
 /// a colon.
-pub fn with_full_stop(text: &str) -> String {
+pub(super) fn with_full_stop(text: &str) -> String {
     let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{text}{stop}")
 }
 
 /// The message with a full stop and a capital letter, for messages that do not begin with the name
 /// of a field.
-pub fn as_sentence(text: &str) -> String {
+pub(super) fn as_sentence(text: &str) -> String {
     let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
     with_full_stop(&format!("{}{rest}", first.to_uppercase()))
 }
 
 /// A name as the client sent it, in quotes: cut to a bounded length and with quotes, control
 /// characters and invisible characters escaped, because messages end up in terminals and logs.
-pub fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     match name.char_indices().nth(MAX_ECHOED_CHARS) {
         Some((end, _)) => format!("{:?}", format!("{}…", &name[..end])),
         None => format!("{name:?}"),

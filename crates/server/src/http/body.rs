@@ -18,7 +18,7 @@ use crate::app::{App, SharedApp};
 use crate::error::{ApiError, Slug};
 
 /// A JSON body together with its bytes.
-pub struct Json<T> {
+pub(crate) struct Json<T> {
     pub value: T,
     /// The bytes as they were sent; idempotency compares their hash.
     pub bytes: Bytes,
@@ -53,7 +53,7 @@ impl<T: DeserializeOwned> FromRequest<SharedApp> for Json<T> {
 
 /// A value that is written as a JSON object. A derived `Deserialize` alone would also accept an array
 /// of the fields, and its error messages would contain the name of our type.
-pub struct JsonObject<T>(pub T);
+pub(crate) struct JsonObject<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -78,7 +78,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
 /// Reserves memory for a body that will be read whole, and for that many copies of it. A body of
 /// unknown length counts as the limit. Waits before anything is read, so that a refused client has
 /// not sent its body for nothing.
-pub fn reserve<'a>(
+pub(crate) fn reserve<'a>(
     app: &'a App,
     request: &Request,
     limit: usize,
@@ -101,7 +101,7 @@ fn measure(request: &Request, limit: usize) -> Result<(TenantId, u64), ApiError>
 }
 
 /// Reads a whole body of at most `limit` bytes.
-pub async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
+pub(crate) async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
     refuse_length(&body, limit)?;
     let collected = Limited::new(body, limit).collect().await;
     collected.map(|body| body.to_bytes()).map_err(|error| {
@@ -115,7 +115,7 @@ pub async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
 
 /// Refuses a body whose declared length exceeds the limit: a client that waits for `100 Continue`
 /// then never sends it.
-pub fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
+pub(crate) fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
     match body.size_hint().lower() > limit as u64 {
         true => Err(too_large(limit)),
         false => Ok(()),
@@ -123,26 +123,26 @@ pub fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
 }
 
 /// Limits the time in which a body has to arrive.
-pub async fn with_body_timeout<T>(
+pub(crate) async fn with_body_timeout<T>(
     app: &App,
     reading: impl Future<Output = T>,
 ) -> Result<T, ApiError> {
     tokio::time::timeout(app.limits.body_timeout, reading).await.map_err(|_| timed_out())
 }
 
-pub fn timed_out() -> ApiError {
+pub(crate) fn timed_out() -> ApiError {
     ApiError::new(Slug::RequestTimeout, "The body did not arrive in time.")
 }
 
 /// The declared type without parameters, in lower case; empty when there is none.
-pub fn media_type(headers: &HeaderMap) -> String {
+pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = value.unwrap_or_default().split(';').next().unwrap_or_default();
     essence.trim().to_ascii_lowercase()
 }
 
 /// Compressed bodies are refused: a small one can decompress to a very large one.
-pub fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
             Err(unsupported("Send the body without a content encoding."))
@@ -151,11 +151,11 @@ pub fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-pub fn unsupported(message: &str) -> ApiError {
+pub(crate) fn unsupported(message: &str) -> ApiError {
     ApiError::new(Slug::UnsupportedMediaType, message)
 }
 
-pub fn too_large(limit: usize) -> ApiError {
+pub(crate) fn too_large(limit: usize) -> ApiError {
     ApiError::new(Slug::TooLarge, format!("The body is larger than {limit} bytes."))
 }
 

@@ -6,7 +6,12 @@ use http::{HeaderMap, HeaderValue, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A response with an attachment of a known length.
-pub fn attachment(file_name: &str, content_type: &str, size_bytes: u64, body: Body) -> Response {
+pub(crate) fn attachment(
+    file_name: &str,
+    content_type: &str,
+    size_bytes: u64,
+    body: Body,
+) -> Response {
     let mut headers = HeaderMap::new();
     let octets = HeaderValue::from_static("application/octet-stream");
     let content_type = HeaderValue::from_str(content_type).unwrap_or(octets);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::error::{ApiError, Slug};
 
 /// The values in the path. A value that cannot be parsed names an object that does not exist.
-pub struct Path<T>(pub T);
+pub(crate) struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
@@ -22,7 +22,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 }
 
 /// The query. Unknown keys are ignored, unparsable values are a bad request.
-pub struct Query<T>(pub T);
+pub(crate) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
@@ -38,6 +38,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 }
 
 /// An id from the path. A malformed one gets the same response as the id of a missing `object`.
-pub fn parse_id(object: &str, text: &str) -> Result<Uuid, ApiError> {
+pub(crate) fn parse_id(object: &str, text: &str) -> Result<Uuid, ApiError> {
     Uuid::try_parse(text).map_err(|_| ApiError::not_found(object, text))
 }

@@ -9,7 +9,7 @@ use crate::error::ApiError;
 use crate::http::origin::Origin;
 
 /// Creates download URLs for one request.
-pub struct DownloadLinks {
+pub(crate) struct DownloadLinks {
     app: SharedApp,
     origin: Origin,
 }
@@ -25,7 +25,7 @@ impl FromRequestParts<SharedApp> for DownloadLinks {
 
 impl DownloadLinks {
     /// A presigned URL of the object store, or a URL of this server where there is none.
-    pub fn url(
+    pub(crate) fn url(
         &self,
         key: BlobKey,
         file_name: &str,
@@ -48,6 +48,6 @@ impl DownloadLinks {
 }
 
 /// Seconds since 1970.
-pub fn unix_now() -> i64 {
+pub(crate) fn unix_now() -> i64 {
     store::now() / 1_000_000
 }

@@ -34,7 +34,7 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nContent-
 
 /// Counters of connections, for `/metrics`.
 #[derive(Default)]
-pub struct ConnectionMeter {
+pub(crate) struct ConnectionMeter {
     pub open: AtomicUsize,
     /// Refused, because their address was at its limit.
     pub refused: AtomicU64,
@@ -42,14 +42,14 @@ pub struct ConnectionMeter {
 
 /// Timeouts of clients, and their limits on HTTP/2.
 #[derive(Clone, Copy)]
-pub struct ConnectionLimits {
+pub(crate) struct ConnectionLimits {
     pub header_timeout: Duration,
     pub write_timeout: Duration,
     pub http2: Http2Limits,
 }
 
 /// The open connections of a server.
-pub struct HttpConnections {
+pub(crate) struct HttpConnections {
     router: Router,
     permits: Arc<Semaphore>,
     peers: Arc<PeerSlots>,
@@ -60,7 +60,11 @@ pub struct HttpConnections {
 }
 
 impl HttpConnections {
-    pub fn new(router: Router, config: &Config, meter: Arc<ConnectionMeter>) -> HttpConnections {
+    pub(crate) fn new(
+        router: Router,
+        config: &Config,
+        meter: Arc<ConnectionMeter>,
+    ) -> HttpConnections {
         HttpConnections {
             router,
             permits: Arc::new(Semaphore::new(config.max_connections.min(Semaphore::MAX_PERMITS))),
@@ -78,7 +82,7 @@ impl HttpConnections {
 
     /// Accepts connections until `stop` is cancelled. At the limit, further clients wait in the
     /// kernel's backlog.
-    pub async fn accept(&self, listener: &TcpListener, stop: &CancellationToken) {
+    pub(crate) async fn accept(&self, listener: &TcpListener, stop: &CancellationToken) {
         loop {
             let permit = tokio::select! {
                 permit = self.permits.clone().acquire_owned() => permit,
@@ -100,7 +104,7 @@ impl HttpConnections {
     }
 
     /// Closes idle connections at once and waits until the others have got their responses.
-    pub async fn finish(self) {
+    pub(crate) async fn finish(self) {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;

@@ -8,13 +8,13 @@ use url::Host;
 
 /// Whether only programs on this machine can reach the address. An IPv4 address inside an IPv6 one
 /// is the same address.
-pub fn is_loopback_address(address: IpAddr) -> bool {
+pub(crate) fn is_loopback_address(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
 /// Whether the host of a URL is this machine. Other names are never resolved: their answer could
 /// change between the check and the use.
-pub fn is_loopback_host(host: &Host<&str>) -> bool {
+pub(crate) fn is_loopback_host(host: &Host<&str>) -> bool {
     match *host {
         Host::Domain(name) => name == "localhost",
         Host::Ipv4(address) => is_loopback_address(address.into()),

@@ -10,12 +10,12 @@ use http::{HeaderValue, header};
 
 use crate::error::{ApiError, Slug};
 
-pub async fn unknown_route() -> ApiError {
+pub(crate) async fn unknown_route() -> ApiError {
     ApiError::new(Slug::NotFound, "The route was not found. GET /openapi.json lists all routes.")
 }
 
 /// axum adds the `Allow` header to this response.
-pub async fn wrong_method() -> ApiError {
+pub(crate) async fn wrong_method() -> ApiError {
     ApiError::new(
         Slug::MethodNotAllowed,
         "Method not allowed. The header `Allow` lists the methods of this route.",
@@ -23,7 +23,7 @@ pub async fn wrong_method() -> ApiError {
 }
 
 /// A panic is an internal error and ends only its own request.
-pub fn respond_to_panic(panic: Box<dyn Any + Send>) -> Response {
+pub(crate) fn respond_to_panic(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text
         .or_else(|| panic.downcast_ref::<&str>().copied())
@@ -32,7 +32,7 @@ pub fn respond_to_panic(panic: Box<dyn Any + Send>) -> Response {
 }
 
 /// Sets the headers of every response: not cached, and never interpreted as another content type.
-pub async fn set_headers(request: Request, next: Next) -> Response {
+pub(crate) async fn set_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -11,7 +11,7 @@ use crate::error::ApiError;
 /// Scheme and host without a trailing slash. The caller controls the `Host` header, but only its own
 /// response contains it.
 #[derive(Clone)]
-pub struct Origin(pub String);
+pub(crate) struct Origin(pub String);
 
 impl FromRequestParts<SharedApp> for Origin {
     type Rejection = ApiError;

@@ -24,7 +24,7 @@ const MAC_LENGTH: usize = 16;
 /// Which part of a list to return.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct PageQuery {
+pub(crate) struct PageQuery {
     /// Rows to return, 1 to 200; a larger number is lowered to 200.
     #[param(default = 50, minimum = 1)]
     limit: Option<i64>,
@@ -36,22 +36,22 @@ pub struct PageQuery {
 }
 
 /// Signs cursors, so that a cursor is only valid for the tenant and the list that it was made for.
-pub struct Cursors {
+pub(crate) struct Cursors {
     key: [u8; 32],
 }
 
 impl Cursors {
-    pub fn new(key: [u8; 32]) -> Cursors {
+    pub(crate) fn new(key: [u8; 32]) -> Cursors {
         Cursors { key }
     }
 
-    pub fn sign(&self, tenant: &TenantId, path: &str, after: &str) -> String {
+    pub(crate) fn sign(&self, tenant: &TenantId, path: &str, after: &str) -> String {
         let mut token = self.mac(tenant, path, after.as_bytes()).to_vec();
         token.extend_from_slice(after.as_bytes());
         BASE64URL_NOPAD.encode(&token)
     }
 
-    pub fn verify(&self, tenant: &TenantId, path: &str, token: &str) -> Option<String> {
+    pub(crate) fn verify(&self, tenant: &TenantId, path: &str, token: &str) -> Option<String> {
         let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
         let (mac, after) = bytes.split_at_checked(MAC_LENGTH)?;
         let authentic = bool::from(self.mac(tenant, path, after).ct_eq(mac));
@@ -67,7 +67,7 @@ impl Cursors {
 }
 
 /// The requested page, and what is needed for the URL of the next one.
-pub struct Paging {
+pub(crate) struct Paging {
     query: PageQuery,
     path: String,
     /// The other query values, which the URL of the next page repeats.
@@ -102,7 +102,7 @@ impl Paging {
     }
 
     /// The request to the store: one row more than the page, to know whether another page follows.
-    pub fn page(&self, tenant: &TenantId) -> Result<PageRequest, ApiError> {
+    pub(crate) fn page(&self, tenant: &TenantId) -> Result<PageRequest, ApiError> {
         let cursor = self.query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
         let verify = |token| {
             let invalid = || ApiError::bad_request("The cursor is not from this list.");
@@ -116,7 +116,7 @@ impl Paging {
     }
 
     /// The response: at most a page of rows, and the URL of the next page when there is one.
-    pub fn respond<R, T: Serialize>(
+    pub(crate) fn respond<R, T: Serialize>(
         self,
         tenant: &TenantId,
         mut rows: Vec<R>,

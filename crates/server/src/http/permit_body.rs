@@ -11,7 +11,10 @@ use http_body::{Frame, SizeHint};
 
 /// A response whose body owns the permit. The permit is returned when the last byte was sent, or the
 /// connection is closed.
-pub fn with_permit(response: impl IntoResponse, permit: impl Into<Option<Permit>>) -> Response {
+pub(crate) fn with_permit(
+    response: impl IntoResponse,
+    permit: impl Into<Option<Permit>>,
+) -> Response {
     match permit.into() {
         Some(permit) => {
             response.into_response().map(|body| Body::new(BodyWithPermit { body, permit }))

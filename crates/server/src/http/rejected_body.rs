@@ -22,7 +22,7 @@ const MAX_DRAINED_BYTES: u64 = 256 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads and discards the rest of the body of a rejected request, within limits.
-pub async fn drain_rejected_body(request: Request, next: Next) -> Response {
+pub(crate) async fn drain_rejected_body(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     // A client with `Expect: 100-continue` has not sent its body: without a 100 it never does.
     let expects_continue = parts.headers.contains_key(header::EXPECT);

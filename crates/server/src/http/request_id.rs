@@ -9,15 +9,15 @@ use http::{HeaderName, HeaderValue};
 use tracing::Instrument;
 use uuid::Uuid;
 
-pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The id of the current request.
 #[derive(Clone, Debug)]
-pub struct RequestId(pub String);
+pub(crate) struct RequestId(pub String);
 
 /// Uses the client's id if it is valid, else generates one; opens the span of all log lines of the
 /// request.
-pub async fn assign_request_id(mut request: Request, next: Next) -> Response {
+pub(crate) async fn assign_request_id(mut request: Request, next: Next) -> Response {
     let id = request.headers().get(X_REQUEST_ID).and_then(valid_id);
     let id = id.unwrap_or_else(|| Uuid::now_v7().to_string());
     request.extensions_mut().insert(RequestId(id.clone()));

@@ -4,13 +4,13 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use store::Micros;
 
 /// `2026-11-16T03:22:49.123456Z`.
-pub fn rfc3339(at: Micros) -> String {
+pub(crate) fn rfc3339(at: Micros) -> String {
     let time = DateTime::<Utc>::from_timestamp_micros(at).unwrap_or_default();
     time.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 /// Parses any RFC 3339 timestamp.
-pub fn parse(text: &str) -> Option<Micros> {
+pub(crate) fn parse(text: &str) -> Option<Micros> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_micros())
 }
 

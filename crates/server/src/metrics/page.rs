@@ -5,16 +5,16 @@ use std::fmt::{Display, Write};
 use runner::Counted;
 
 #[derive(Default)]
-pub struct MetricsPage(String);
+pub(crate) struct MetricsPage(String);
 
 impl MetricsPage {
     /// Writes the header of a family. The help text has one line.
-    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}"));
         self.line(format_args!("# TYPE {name} {kind}"));
     }
 
-    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> =
             labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
         match labels.is_empty() {
@@ -23,17 +23,17 @@ impl MetricsPage {
         }
     }
 
-    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+    pub(crate) fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "gauge", help);
         self.sample(name, &[], value);
     }
 
-    pub fn counter(&mut self, name: &str, help: &str, value: u64) {
+    pub(crate) fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, "counter", help);
         self.sample(name, &[], value);
     }
 
-    pub fn histogram(&mut self, name: &str, help: &str, counted: &Counted) {
+    pub(crate) fn histogram(&mut self, name: &str, help: &str, counted: &Counted) {
         self.family(name, "histogram", help);
         let bucket = format!("{name}_bucket");
         for (bound_ms, count) in &counted.up_to_ms {
@@ -44,7 +44,7 @@ impl MetricsPage {
         self.sample(&format!("{name}_count"), &[], counted.count);
     }
 
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.0
     }
 

@@ -15,7 +15,7 @@ use crate::app::SharedApp;
 const NAME: &str = "skillbox_http_requests_total";
 
 #[derive(Default)]
-pub struct RequestCounts(Mutex<BTreeMap<RequestLabels, u64>>);
+pub(crate) struct RequestCounts(Mutex<BTreeMap<RequestLabels, u64>>);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct RequestLabels {
@@ -25,7 +25,7 @@ struct RequestLabels {
 }
 
 /// Counts every request when the head of its response is ready.
-pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
+pub(crate) async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
     let route =
         request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let method = method(request.method());
@@ -39,7 +39,7 @@ impl RequestCounts {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
     }
 
-    pub fn show(&self, page: &mut MetricsPage) {
+    pub(crate) fn show(&self, page: &mut MetricsPage) {
         page.family(NAME, "counter", "Requests by route, method and class of answer.");
         for (kind, count) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             page.sample(

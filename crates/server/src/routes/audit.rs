@@ -16,7 +16,7 @@ use crate::http::timestamp::rfc3339;
 
 /// One change.
 #[derive(Serialize, ToSchema)]
-pub struct AuditEntry {
+pub(crate) struct AuditEntry {
     #[schema(format = "uuid")]
     id: String,
     tenant_id: String,
@@ -46,7 +46,7 @@ pub struct AuditEntry {
 /// The signed head of an audit log. The signature covers the exact bytes: store them unchanged.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used; a head is stored as it was signed")]
-pub struct SignedAuditHead {
+pub(crate) struct SignedAuditHead {
     #[schema(rename = "type", example = "skillbox audit head 1")]
     kind: String,
     /// JSON text, exactly as it was signed: `tenant_id`, `seq` and `hash` of the last entry, and
@@ -63,7 +63,7 @@ pub struct SignedAuditHead {
     get, path = "/v1/audit", tag = "administration", operation_id = "list_audit", params(PageQuery),
     responses((status = 200, body = Vec<AuditEntry>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     paging: Paging,
@@ -98,7 +98,7 @@ pub async fn list(
         (status = 409, description = "`conflict`: the stored head was not signed by this server", body = crate::error::ErrorBody),
     )
 )]
-pub async fn head(
+pub(crate) async fn head(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
 ) -> Result<Response, ApiError> {

@@ -23,7 +23,7 @@ use crate::routes::openapi::Binary;
         (status = 403, description = "`forbidden`: the URL was not signed by this server, was altered, or has expired", body = crate::error::ErrorBody),
     )
 )]
-pub async fn get(
+pub(crate) async fn get(
     State(app): State<SharedApp>,
     Path(token): Path<String>,
 ) -> Result<Response, ApiError> {

@@ -23,7 +23,7 @@ const ENTRY_BYTES: u64 = 2048;
 
 /// The index of the discovery convention for agent skills.
 #[derive(Serialize, ToSchema)]
-pub struct SkillIndex {
+pub(crate) struct SkillIndex {
     #[serde(rename = "$schema")]
     schema: &'static str,
     skills: Vec<SkillEntry>,
@@ -31,7 +31,7 @@ pub struct SkillIndex {
 
 /// A skill of the index.
 #[derive(Serialize, ToSchema)]
-pub struct SkillEntry {
+pub(crate) struct SkillEntry {
     name: String,
     /// Always `archive`: a zip of the whole skill.
     #[serde(rename = "type")]
@@ -53,7 +53,7 @@ pub struct SkillEntry {
     get, path = "/.well-known/agent-skills/index.json", tag = "skills", operation_id = "discover_skills",
     responses((status = 200, body = SkillIndex))
 )]
-pub async fn index(
+pub(crate) async fn index(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     origin: Origin,
@@ -75,7 +75,7 @@ pub async fn index(
     get, path = "/v1/skills/prompt", tag = "skills", operation_id = "skills_prompt",
     responses((status = 200, body = String, content_type = "text/plain"))
 )]
-pub async fn prompt(
+pub(crate) async fn prompt(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     origin: Origin,

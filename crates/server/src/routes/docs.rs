@@ -19,11 +19,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     get, path = "/openapi.json", tag = "health", operation_id = "openapi", security(()),
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
 )]
-pub async fn openapi() -> Response {
+pub(crate) async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION.as_str()).into_response()
 }
 
-pub async fn page() -> Response {
+pub(crate) async fn page() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -31,12 +31,12 @@ pub async fn page() -> Response {
     (headers, include_str!("../../assets/docs.html")).into_response()
 }
 
-pub async fn style() -> Response {
+pub(crate) async fn style() -> Response {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../../assets/docs.css"))
         .into_response()
 }
 
-pub async fn script() -> Response {
+pub(crate) async fn script() -> Response {
     let headers = [(header::CONTENT_TYPE, "text/javascript; charset=utf-8")];
     (headers, include_str!("../../assets/docs.js")).into_response()
 }

@@ -34,7 +34,7 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Where the stream begins.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct After {
+pub(crate) struct After {
     /// Only events after the one with this id. The header `Last-Event-ID` does the same and takes
     /// precedence.
     after: Option<String>,
@@ -42,7 +42,7 @@ pub struct After {
 
 /// `event: state`
 #[derive(Serialize, ToSchema)]
-pub struct StateEvent {
+pub(crate) struct StateEvent {
     /// `queued` or `running`.
     #[schema(example = "running")]
     status: &'static str,
@@ -52,7 +52,7 @@ pub struct StateEvent {
 
 /// `event: log`
 #[derive(Serialize, ToSchema)]
-pub struct LogEvent {
+pub(crate) struct LogEvent {
     /// `stdout`, `stderr`, or `merged` when the two are interleaved.
     #[schema(example = "stdout")]
     stream: &'static str,
@@ -77,7 +77,7 @@ pub struct LogEvent {
         (status = 200, description = "Server-sent events: `StateEvent`, `LogEvent`, `StoredExecution`", body = String, content_type = "text/event-stream"),
     )
 )]
-pub async fn follow(
+pub(crate) async fn follow(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     links: DownloadLinks,

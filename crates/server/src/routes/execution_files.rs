@@ -21,7 +21,7 @@ use crate::routes::openapi::Binary;
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = Vec<FileView>))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -39,7 +39,7 @@ pub async fn list(
     params(("id" = String, Path, format = "uuid"), ("path" = String, Path, description = "The file's `name`")),
     responses((status = 200, body = inline(Binary), content_type = "application/octet-stream"))
 )]
-pub async fn get(
+pub(crate) async fn get(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path((id, path)): Path<(String, String)>,

@@ -16,7 +16,7 @@ const MAX_FILE_ID: usize = 128;
 
 /// A run of a skill. Keys not listed here are ignored.
 #[derive(Deserialize, ToSchema)]
-pub struct ExecutionRequest {
+pub(crate) struct ExecutionRequest {
     /// Name of the skill.
     #[schema(example = "word-count")]
     skill: String,
@@ -56,7 +56,7 @@ pub struct ExecutionRequest {
 
 /// Limits that can only lower the skill's own.
 #[derive(Deserialize, ToSchema)]
-pub struct RequestedLimits {
+pub(crate) struct RequestedLimits {
     #[schema(example = "128Mi")]
     memory: Option<String>,
     #[schema(example = "0.5")]
@@ -65,7 +65,7 @@ pub struct RequestedLimits {
 
 #[derive(Deserialize, ToSchema, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub(crate) enum Mode {
     Sync,
     Async,
 }
@@ -74,19 +74,19 @@ pub enum Mode {
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used; the runner's own type is what is read")]
-pub enum StartDirectory {
+pub(crate) enum StartDirectory {
     Sandbox,
     Skill,
     Workspace,
 }
 
 impl ExecutionRequest {
-    pub fn is_async(&self) -> bool {
+    pub(crate) fn is_async(&self) -> bool {
         self.mode == Some(Mode::Async)
     }
 
     /// The runner's request. Invalid values are rejected rather than ignored.
-    pub fn into_request(
+    pub(crate) fn into_request(
         self,
         asynchronous: bool,
         private_hosts: &[String],

@@ -16,7 +16,7 @@ use super::file_view::FileView;
 
 /// The result of a run.
 #[derive(Serialize, ToSchema)]
-pub struct ExecutionResult {
+pub(crate) struct ExecutionResult {
     #[schema(format = "uuid")]
     execution_id: String,
     /// `success`, `failed` or `timeout`; `queued`, `running` or `cancelled` when the run did not
@@ -49,7 +49,7 @@ pub struct ExecutionResult {
 
 /// A stored execution, also while it is queued or running.
 #[derive(Serialize, ToSchema)]
-pub struct StoredExecution {
+pub(crate) struct StoredExecution {
     #[schema(format = "uuid")]
     execution_id: String,
     skill_name: String,
@@ -91,7 +91,7 @@ pub struct StoredExecution {
 
 /// A row of the list of executions.
 #[derive(Serialize, ToSchema)]
-pub struct ExecutionSummary {
+pub(crate) struct ExecutionSummary {
     #[schema(format = "uuid")]
     execution_id: String,
     skill_name: String,
@@ -263,7 +263,7 @@ impl Facts {
 }
 
 impl ExecutionResult {
-    pub fn new(
+    pub(crate) fn new(
         mut completed: CompletedExecution,
         files: Vec<FileRow>,
         links: &DownloadLinks,
@@ -289,7 +289,7 @@ impl ExecutionResult {
 }
 
 impl StoredExecution {
-    pub fn new(
+    pub(crate) fn new(
         execution: Execution,
         files: Vec<FileRow>,
         links: &DownloadLinks,

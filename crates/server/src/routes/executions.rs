@@ -47,7 +47,7 @@ const MAX_IDEMPOTENCY_KEY: usize = 255;
         (status = 503, description = "`shutting_down`", body = crate::error::ErrorBody),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     caller: Allowed<Execute>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -108,7 +108,7 @@ fn idempotency(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotency>, 
 /// Which executions to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct Filter {
+pub(crate) struct Filter {
     /// Only executions of this skill.
     skill: Option<String>,
     /// Only executions with this status.
@@ -145,7 +145,7 @@ impl Filter {
     get, path = "/v1/executions", tag = "executions", operation_id = "list_executions", params(Filter, PageQuery),
     responses((status = 200, body = Vec<ExecutionSummary>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Query(filter): Query<Filter>,
@@ -168,7 +168,7 @@ pub async fn list(
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = StoredExecution))
 )]
-pub async fn get(
+pub(crate) async fn get(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -186,7 +186,7 @@ pub async fn get(
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = String, content_type = "text/plain; charset=utf-8"))
 )]
-pub async fn logs(
+pub(crate) async fn logs(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,
@@ -198,7 +198,7 @@ pub async fn logs(
 
 /// The result of a request to cancel an execution.
 #[derive(Serialize, ToSchema)]
-pub struct Cancelled {
+pub(crate) struct Cancelled {
     #[schema(format = "uuid")]
     execution_id: String,
     /// `cancelled`, or `running` until the run has stopped.
@@ -215,7 +215,7 @@ pub struct Cancelled {
         (status = 409, description = "`conflict`: the execution has already ended", body = crate::error::ErrorBody),
     )
 )]
-pub async fn cancel(
+pub(crate) async fn cancel(
     caller: Allowed<Execute>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,
@@ -238,23 +238,27 @@ pub async fn cancel(
 }
 
 /// An execution that the caller may see, without its documents. Any other is reported as missing.
-pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
+pub(crate) async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
     let execution = app.store.get_execution_summary(&caller.tenant, id).await?;
     let visible = execution.filter(|execution| caller.may_use(&execution.skill_name));
     visible.ok_or_else(|| execution_not_found(id))
 }
 
 /// The execution with its documents, and the memory reserved for them.
-pub async fn read(app: &App, caller: &Caller, id: Uuid) -> Result<WithPermit<Execution>, ApiError> {
+pub(crate) async fn read(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+) -> Result<WithPermit<Execution>, ApiError> {
     find(app, caller, id).await?;
     app.runner.read_execution(&caller.tenant, id).await?.ok_or_else(|| execution_not_found(id))
 }
 
-pub fn execution_not_found(id: Uuid) -> ApiError {
+pub(crate) fn execution_not_found(id: Uuid) -> ApiError {
     ApiError::not_found("Execution", &id.to_string())
 }
 
-pub async fn files_of(app: &App, execution: &Execution) -> Result<Vec<FileRow>, ApiError> {
+pub(crate) async fn files_of(app: &App, execution: &Execution) -> Result<Vec<FileRow>, ApiError> {
     if !execution.has_archive {
         return Ok(Vec::new());
     }

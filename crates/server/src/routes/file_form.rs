@@ -22,7 +22,7 @@ const MAX_FIELD_BYTES: usize = 4096;
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3000);
 
 /// A form that was received completely.
-pub struct FileForm<'a> {
+pub(super) struct FileForm<'a> {
     pub upload: PendingUpload<'a>,
     /// The field `name`, else the file name of the part; empty when there is neither.
     pub name: String,
@@ -37,7 +37,7 @@ struct Part<'a> {
     content_type: Option<String>,
 }
 
-pub async fn receive<'a>(
+pub(super) async fn receive<'a>(
     app: &'a SharedApp,
     tenant: &TenantId,
     request: Request,

@@ -11,7 +11,7 @@ use crate::http::timestamp::rfc3339;
 /// A file: an artifact of an execution, or one that was uploaded.
 #[derive(Serialize, ToSchema)]
 #[schema(as = File)]
-pub struct FileView {
+pub(crate) struct FileView {
     #[schema(format = "uuid")]
     id: String,
     tenant_id: String,
@@ -40,7 +40,7 @@ pub struct FileView {
 }
 
 impl FileView {
-    pub fn new(row: FileRow, links: &DownloadLinks) -> Result<FileView, ApiError> {
+    pub(crate) fn new(row: FileRow, links: &DownloadLinks) -> Result<FileView, ApiError> {
         let url = links.url(key_of(&row)?, &row.name, &row.content_type)?;
         Ok(FileView {
             id: row.id.to_string(),
@@ -62,7 +62,7 @@ impl FileView {
 
 /// The blob key of a file. The tenant in it is checked again here, so that a wrong row cannot
 /// expose another tenant's bytes.
-pub fn key_of(row: &FileRow) -> Result<blobs::BlobKey, ApiError> {
+pub(crate) fn key_of(row: &FileRow) -> Result<blobs::BlobKey, ApiError> {
     let key = blobs::BlobKey::parse(&row.blob_key)?;
     match key.belongs_to(row.tenant.as_str()) {
         true => Ok(key),

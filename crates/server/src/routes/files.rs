@@ -30,7 +30,7 @@ const FILE: &str = "File";
 /// The parts of an upload.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub struct FileUpload {
+pub(crate) struct FileUpload {
     /// The content of the file.
     #[schema(inline)]
     file: Binary,
@@ -52,7 +52,7 @@ pub struct FileUpload {
         (status = 413, description = "`too_large` or `quota_exceeded`", body = crate::error::ErrorBody),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     caller: Allowed<Execute>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -67,7 +67,7 @@ pub async fn create(
 /// Which files to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct Filter {
+pub(crate) struct Filter {
     /// Only files of this session.
     session_id: Option<String>,
     /// Only files of this execution.
@@ -82,7 +82,7 @@ pub struct Filter {
     get, path = "/v1/files", tag = "files", operation_id = "list_files", params(Filter, PageQuery),
     responses((status = 200, body = Vec<FileView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -113,7 +113,7 @@ pub async fn list(
     get, path = "/v1/files/{id}", tag = "files", operation_id = "get_file", params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = FileView))
 )]
-pub async fn get(
+pub(crate) async fn get(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -128,7 +128,7 @@ pub async fn get(
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = inline(Binary), content_type = "application/octet-stream"))
 )]
-pub async fn download(
+pub(crate) async fn download(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,
@@ -151,7 +151,7 @@ pub async fn download(
         (status = 413, description = "`too_large` or `quota_exceeded`", body = crate::error::ErrorBody),
     )
 )]
-pub async fn update(
+pub(crate) async fn update(
     caller: Allowed<Execute>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -175,7 +175,7 @@ pub async fn update(
     get, path = "/v1/files/{id}/versions", tag = "files", operation_id = "list_file_versions",
     params(("id" = String, Path, format = "uuid")), responses((status = 200, body = Vec<FileView>))
 )]
-pub async fn versions(
+pub(crate) async fn versions(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     links: DownloadLinks,
@@ -195,7 +195,7 @@ pub async fn versions(
     delete, path = "/v1/files/{id}", tag = "files", operation_id = "delete_file", params(("id" = String, Path, format = "uuid")),
     responses((status = 204, description = "Deleted"))
 )]
-pub async fn delete(
+pub(crate) async fn delete(
     caller: Allowed<Execute>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,

@@ -11,19 +11,19 @@ use crate::app::SharedApp;
 use crate::error::{ApiError, Slug};
 
 #[derive(Serialize, ToSchema)]
-pub struct Health {
+pub(crate) struct Health {
     #[schema(example = "ok")]
     status: &'static str,
 }
 
 /// The process is alive
 #[utoipa::path(get, path = "/health", tag = "health", operation_id = "health", security(()), responses((status = 200, body = Health)))]
-pub async fn health() -> axum::Json<Health> {
+pub(crate) async fn health() -> axum::Json<Health> {
     axum::Json(Health { status: "ok" })
 }
 
 #[derive(Serialize, ToSchema)]
-pub struct Ready {
+pub(crate) struct Ready {
     /// `ready` or `not_ready`.
     status: &'static str,
     checks: Checks,
@@ -56,7 +56,7 @@ struct Checks {
     get, path = "/ready", tag = "health", operation_id = "ready", security(()),
     responses((status = 200, body = Ready), (status = 503, description = "`not_ready`", body = Ready))
 )]
-pub async fn ready(State(app): State<SharedApp>) -> Response {
+pub(crate) async fn ready(State(app): State<SharedApp>) -> Response {
     let Some(readiness) = app.ready.get(&app).await else {
         return ApiError::internal("the check of readiness panicked").into_response();
     };
@@ -82,7 +82,7 @@ pub async fn ready(State(app): State<SharedApp>) -> Response {
 }
 
 /// The response of a server that still waits for its database.
-pub fn not_ready(postgres: String) -> Response {
+pub(crate) fn not_ready(postgres: String) -> Response {
     refusal(Checks {
         postgres,
         blobs: "not asked before the database is there".into(),

@@ -21,7 +21,7 @@ const MAX_SKILLS: usize = 1000;
 
 /// A key, without its secret.
 #[derive(Serialize, ToSchema)]
-pub struct KeyView {
+pub(crate) struct KeyView {
     #[schema(format = "uuid")]
     id: String,
     tenant_id: String,
@@ -47,7 +47,7 @@ pub struct KeyView {
 
 /// A new key with its secret.
 #[derive(Serialize, ToSchema)]
-pub struct CreatedKey {
+pub(crate) struct CreatedKey {
     #[serde(flatten)]
     view: KeyView,
     /// The key itself. It is returned only in this response.
@@ -59,7 +59,7 @@ pub struct CreatedKey {
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used; the store's own type is what is read")]
-pub enum KeyScope {
+pub(crate) enum KeyScope {
     Execute,
     Read,
     Publish,
@@ -69,7 +69,7 @@ pub enum KeyScope {
 /// A key to create. It never has more permissions than the key that creates it, except that `admin`
 /// may grant any scope.
 #[derive(Deserialize, ToSchema)]
-pub struct NewKey {
+pub(crate) struct NewKey {
     #[schema(example = "ci")]
     name: String,
     /// `execute` and `read` by default.
@@ -93,7 +93,7 @@ pub struct NewKey {
         (status = 409, description = "`conflict`: the imported key exists", body = crate::error::ErrorBody),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     body: Json<NewKey>,
@@ -194,7 +194,7 @@ fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, Api
     get, path = "/v1/keys", tag = "administration", operation_id = "list_keys", params(PageQuery),
     responses((status = 200, body = Vec<KeyView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     paging: Paging,
@@ -214,7 +214,7 @@ pub async fn list(
     params(("id" = String, Path, format = "uuid")),
     responses((status = 204, description = "Revoked"))
 )]
-pub async fn revoke(
+pub(crate) async fn revoke(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,

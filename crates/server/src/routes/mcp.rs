@@ -38,13 +38,13 @@ const RETRY_AFTER_S: u64 = 10;
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
-pub struct McpQuery {
+pub(crate) struct McpQuery {
     /// `skills` adds one tool for each skill.
     tools: Option<String>,
 }
 
 /// Handles one request of the protocol.
-pub async fn serve(
+pub(crate) async fn serve(
     caller: Caller,
     links: DownloadLinks,
     State(app): State<SharedApp>,
@@ -86,7 +86,7 @@ fn identity(caller: &Caller) -> String {
 }
 
 /// The endpoint with the limits of this server's configuration.
-pub fn endpoint(config: &Config) -> McpEndpoint {
+pub(crate) fn endpoint(config: &Config) -> McpEndpoint {
     let public = config.public_url.as_deref().and_then(|url| Url::parse(url).ok());
     let sessions = config.mcp_sessions;
     McpEndpoint::new(McpEndpointConfig {

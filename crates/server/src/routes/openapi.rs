@@ -15,7 +15,7 @@ use crate::router;
 #[derive(utoipa::ToSchema)]
 #[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub struct Binary(Vec<u8>);
+pub(crate) struct Binary(Vec<u8>);
 
 /// The document that `/openapi.json` serves.
 pub fn openapi() -> OpenApi {
@@ -46,7 +46,7 @@ pub fn openapi_json() -> String {
 }
 
 /// The parts outside the routes.
-pub fn head() -> OpenApi {
+pub(crate) fn head() -> OpenApi {
     let mut info = Info::new("Skillbox", env!("CARGO_PKG_VERSION"));
     info.description = Some(description());
     info.license = Some(License::new("MIT"));

@@ -13,18 +13,18 @@ use crate::app::SharedApp;
 
 type Known = Option<(Instant, Arc<Readiness>)>;
 
-pub struct ReadyCache {
+pub(crate) struct ReadyCache {
     age: Duration,
     known: Arc<Mutex<Known>>,
 }
 
 impl ReadyCache {
-    pub fn new(age: Duration) -> ReadyCache {
+    pub(crate) fn new(age: Duration) -> ReadyCache {
         ReadyCache { age, known: Arc::default() }
     }
 
     /// What was found within the last moment, or is found now.
-    pub async fn get(&self, app: &SharedApp) -> Option<Arc<Readiness>> {
+    pub(crate) async fn get(&self, app: &SharedApp) -> Option<Arc<Readiness>> {
         let mut known = Arc::clone(&self.known).lock_owned().await;
         if let Some((at, readiness)) = &*known
             && at.elapsed() < self.age

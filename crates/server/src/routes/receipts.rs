@@ -15,7 +15,7 @@ use crate::http::extract::{self, Path};
 /// A signed receipt. The signature covers the exact bytes: store them unchanged.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used; a receipt is stored as it was signed")]
-pub struct Receipt {
+pub(crate) struct Receipt {
     #[schema(rename = "type", example = "skillbox receipt 1")]
     kind: String,
     /// JSON text, exactly as it was signed: the skill, hashes of inputs and outputs, isolation,
@@ -37,7 +37,7 @@ pub struct Receipt {
         (status = 409, description = "`conflict`: the execution has not ended yet", body = crate::error::ErrorBody),
     )
 )]
-pub async fn get(
+pub(crate) async fn get(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,
@@ -57,7 +57,7 @@ pub async fn get(
 
 /// The keys that receipts are signed with.
 #[derive(Serialize, ToSchema)]
-pub struct ReceiptKeys {
+pub(crate) struct ReceiptKeys {
     #[serde(flatten)]
     current: ReceiptKey,
     /// Earlier keys, the latest first.
@@ -65,7 +65,7 @@ pub struct ReceiptKeys {
 }
 
 #[derive(Serialize, ToSchema)]
-pub struct ReceiptKey {
+pub(crate) struct ReceiptKey {
     #[schema(example = "406E4FAC70A6468A")]
     key_id: String,
     /// One line of base64, as `minisign -P` takes it.
@@ -79,7 +79,7 @@ pub struct ReceiptKey {
     get, path = "/v1/receipts/key", tag = "executions", operation_id = "get_receipt_key", security(()),
     responses((status = 200, body = ReceiptKeys))
 )]
-pub async fn key(State(app): State<SharedApp>) -> Result<axum::Json<ReceiptKeys>, ApiError> {
+pub(crate) async fn key(State(app): State<SharedApp>) -> Result<axum::Json<ReceiptKeys>, ApiError> {
     let mut keys = app
         .receipt_keys
         .iter()

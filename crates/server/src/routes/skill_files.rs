@@ -25,7 +25,7 @@ use crate::routes::openapi::Binary;
     params(("name" = String, Path), ("version" = String, Path)),
     responses((status = 200, body = inline(Binary), content_type = "application/zip"))
 )]
-pub async fn content(
+pub(crate) async fn content(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
@@ -42,7 +42,7 @@ pub async fn content(
 
 /// A file of a skill.
 #[derive(Serialize, ToSchema)]
-pub struct SkillFileEntry {
+pub(crate) struct SkillFileEntry {
     path: String,
     size_bytes: u64,
     executable: bool,
@@ -54,7 +54,7 @@ pub struct SkillFileEntry {
     params(("name" = String, Path), ("version" = String, Path)),
     responses((status = 200, body = Vec<SkillFileEntry>))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
@@ -76,7 +76,7 @@ pub async fn list(
     params(("name" = String, Path), ("version" = String, Path), ("path" = String, Path)),
     responses((status = 200, body = inline(Binary), content_type = "application/octet-stream"))
 )]
-pub async fn get(
+pub(crate) async fn get(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path((name, version, path)): Path<(String, String, String)>,

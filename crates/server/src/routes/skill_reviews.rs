@@ -16,7 +16,7 @@ use crate::http::extract::{Path, Query};
 /// The reviewed content.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct Reviewed {
+pub(crate) struct Reviewed {
     /// The digest of the reviewed content. When the version has different content now, the response
     /// is 409.
     digest: Option<String>,
@@ -34,7 +34,7 @@ pub struct Reviewed {
         (status = 409, description = "`conflict`: the version has different content now", body = crate::error::ErrorBody),
     )
 )]
-pub async fn approve(
+pub(crate) async fn approve(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
@@ -55,7 +55,7 @@ pub async fn approve(
         (status = 409, description = "`conflict`: the version has different content now", body = crate::error::ErrorBody),
     )
 )]
-pub async fn reject(
+pub(crate) async fn reject(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,

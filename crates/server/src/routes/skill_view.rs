@@ -12,7 +12,7 @@ use crate::http::timestamp::rfc3339;
 
 /// A row of a list of skills.
 #[derive(Serialize, ToSchema)]
-pub struct SkillSummary {
+pub(crate) struct SkillSummary {
     name: String,
     version: String,
     /// In a list, at most its first 4096 characters.
@@ -43,7 +43,7 @@ struct FindingCounts {
 
 /// A published skill.
 #[derive(Serialize, ToSchema)]
-pub struct Published {
+pub(super) struct Published {
     #[serde(flatten)]
     skill: SkillSummary,
     entrypoint: Option<String>,
@@ -54,7 +54,7 @@ pub struct Published {
 
 /// One version of a skill in full.
 #[derive(Serialize, ToSchema)]
-pub struct SkillDetail {
+pub(super) struct SkillDetail {
     name: String,
     version: String,
     description: String,
@@ -139,7 +139,7 @@ struct Script {
 
 /// A finding of the linter or the scanner.
 #[derive(Serialize, Deserialize, ToSchema)]
-pub struct SkillFinding {
+pub(super) struct SkillFinding {
     code: String,
     /// `error`, `warning` or `info`.
     severity: String,
@@ -192,7 +192,7 @@ impl From<SkillRow> for SkillSummary {
 }
 
 impl Published {
-    pub fn new(mut row: SkillRow, findings: Vec<Finding>) -> Result<Published, ApiError> {
+    pub(super) fn new(mut row: SkillRow, findings: Vec<Finding>) -> Result<Published, ApiError> {
         let scripts = scripts(row.scripts.take())?;
         let entrypoint = row.entrypoint.take();
         let findings = findings.into_iter().map(SkillFinding::from).collect();
@@ -201,7 +201,10 @@ impl Published {
 }
 
 impl SkillDetail {
-    pub fn new(row: SkillRow, signature: Option<SignatureStatus>) -> Result<SkillDetail, ApiError> {
+    pub(super) fn new(
+        row: SkillRow,
+        signature: Option<SignatureStatus>,
+    ) -> Result<SkillDetail, ApiError> {
         let manifest: Manifest =
             serde_json::from_value(row.manifest).map_err(ApiError::internal)?;
         Ok(SkillDetail {
@@ -253,7 +256,7 @@ impl From<SignatureStatus> for SkillSignature {
 }
 
 impl SkillFinding {
-    pub fn is_error(&self) -> bool {
+    pub(super) fn is_error(&self) -> bool {
         self.severity == "error"
     }
 }

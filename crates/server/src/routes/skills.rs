@@ -51,7 +51,7 @@ const DOCUMENT_COPIES: u64 = 5;
         (status = 422, description = "A hostile archive, a skill that the tenant does not trust, or `scan_refused`; see the slug", body = crate::error::ErrorBody),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     caller: Allowed<Publish>,
     State(app): State<SharedApp>,
     upload: Upload,
@@ -108,7 +108,7 @@ fn reason(refusal: &CatalogueError) -> &'static str {
 /// The parts of an upload by form.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub struct UploadForm {
+pub(crate) struct UploadForm {
     /// The zip.
     #[schema(inline)]
     file: Option<Binary>,
@@ -119,7 +119,7 @@ pub struct UploadForm {
 
 /// The result of validating a skill.
 #[derive(Serialize, ToSchema)]
-pub struct Validation {
+pub(crate) struct Validation {
     /// Whether no finding is an error.
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub struct Validation {
 /// Which rules apply.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ValidateQuery {
+pub(crate) struct ValidateQuery {
     /// `default`, `strict` (the open specification), `anthropic` or `openai`.
     profile: Option<String>,
 }
@@ -148,7 +148,7 @@ pub struct ValidateQuery {
     ),
     responses((status = 200, body = Validation))
 )]
-pub async fn validate(
+pub(crate) async fn validate(
     caller: Allowed<Publish>,
     State(app): State<SharedApp>,
     Query(query): Query<ValidateQuery>,
@@ -181,7 +181,7 @@ pub async fn validate(
     get, path = "/v1/skills", tag = "skills", operation_id = "list_skills", params(PageQuery),
     responses((status = 200, body = Vec<SkillSummary>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     paging: Paging,
@@ -203,7 +203,7 @@ pub async fn list(
     params(("name" = String, Path), ("version" = String, Path, description = "`latest` is the newest upload that is available")),
     responses((status = 200, body = SkillDetail))
 )]
-pub async fn get(
+pub(crate) async fn get(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
@@ -220,7 +220,7 @@ pub async fn get(
     get, path = "/v1/skills/{name}/versions", tag = "skills", operation_id = "list_skill_versions", params(("name" = String, Path)),
     responses((status = 200, body = Vec<SkillSummary>))
 )]
-pub async fn versions(
+pub(crate) async fn versions(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
     Path(name): Path<String>,
@@ -254,7 +254,7 @@ pub async fn versions(
     params(("name" = String, Path), ("version" = String, Path)),
     responses((status = 204, description = "Deleted"))
 )]
-pub async fn delete(
+pub(crate) async fn delete(
     caller: Allowed<Publish>,
     State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
@@ -268,7 +268,7 @@ pub async fn delete(
 }
 
 /// A skill that the caller may see. Any other is reported as missing.
-pub async fn find(
+pub(crate) async fn find(
     app: &App,
     caller: &Caller,
     name: &str,
@@ -282,7 +282,7 @@ pub async fn find(
 }
 
 /// The response for a skill that the caller may not see is the one for a missing skill.
-pub fn skill_not_found(name: &str, version: &str) -> ApiError {
+pub(crate) fn skill_not_found(name: &str, version: &str) -> ApiError {
     match version {
         LATEST => ApiError::not_found("Skill", name),
         _ => ApiError::not_found("Skill", &format!("{name}@{version}")),
@@ -291,7 +291,7 @@ pub fn skill_not_found(name: &str, version: &str) -> ApiError {
 
 /// The skill with its documents, and the memory that they take as text, as values and in a
 /// response.
-pub async fn read(
+pub(crate) async fn read(
     app: &App,
     caller: &Caller,
     name: &str,
@@ -307,7 +307,7 @@ pub async fn read(
 }
 
 /// Memory for a page of skills, and for the response made from it.
-pub async fn reserve_page(
+pub(crate) async fn reserve_page(
     app: &App,
     caller: &Caller,
     page: &PageRequest,
@@ -315,6 +315,6 @@ pub async fn reserve_page(
     Ok(app.memory.reserve(&caller.tenant, page_bytes(page)).await?)
 }
 
-pub fn page_bytes(page: &PageRequest) -> u64 {
+pub(crate) fn page_bytes(page: &PageRequest) -> u64 {
     u64::try_from(page.limit).unwrap_or(0) * SkillMetadata::MAX_BYTES * 2
 }

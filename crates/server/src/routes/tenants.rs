@@ -18,7 +18,7 @@ use crate::http::timestamp::rfc3339;
 
 /// A tenant.
 #[derive(Serialize, ToSchema)]
-pub struct TenantView {
+pub(crate) struct TenantView {
     id: String,
     policy: Policy,
     #[schema(format = "date-time")]
@@ -28,7 +28,7 @@ pub struct TenantView {
 /// The policy of a tenant. An absent limit means no limit.
 #[derive(Serialize, Deserialize, ToSchema, Default)]
 #[serde(default)]
-pub struct Policy {
+pub(crate) struct Policy {
     versions: Versions,
     scan: Scan,
     /// How many of its executions may run at once.
@@ -62,7 +62,7 @@ pub struct Policy {
 /// How skills without a trusted signature are treated.
 #[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
-pub enum Signatures {
+pub(crate) enum Signatures {
     /// Signatures are not checked.
     #[default]
     Off,
@@ -86,7 +86,7 @@ impl Default for Weight {
 /// Whether a published version may be replaced with different content.
 #[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
-pub enum Versions {
+pub(crate) enum Versions {
     #[default]
     Mutable,
     Immutable,
@@ -95,7 +95,7 @@ pub enum Versions {
 /// How an upload with scanner errors is treated.
 #[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
-pub enum Scan {
+pub(crate) enum Scan {
     /// Uploads are not scanned.
     Off,
     /// The findings are in the response.
@@ -109,7 +109,7 @@ pub enum Scan {
 
 /// A tenant to create.
 #[derive(Deserialize, ToSchema)]
-pub struct NewTenant {
+pub(crate) struct NewTenant {
     /// A letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
     #[schema(example = "acme")]
     id: String,
@@ -119,7 +119,7 @@ pub struct NewTenant {
 
 /// A change of a tenant.
 #[derive(Deserialize, ToSchema)]
-pub struct TenantChange {
+pub(crate) struct TenantChange {
     #[schema(value_type = Policy)]
     policy: JsonObject<Policy>,
 }
@@ -132,7 +132,7 @@ pub struct TenantChange {
         (status = 409, description = "`conflict`: the tenant exists", body = crate::error::ErrorBody),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     caller: Allowed<Operate>,
     State(app): State<SharedApp>,
     body: Json<NewTenant>,
@@ -153,7 +153,7 @@ pub async fn create(
     get, path = "/v1/tenants", tag = "administration", operation_id = "list_tenants", params(PageQuery),
     responses((status = 200, body = Vec<TenantView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Operate>,
     State(app): State<SharedApp>,
     paging: Paging,
@@ -167,7 +167,7 @@ pub async fn list(
     get, path = "/v1/tenants/{id}", tag = "administration", operation_id = "get_tenant", params(("id" = String, Path)),
     responses((status = 200, body = TenantView))
 )]
-pub async fn get(
+pub(crate) async fn get(
     _: Allowed<Operate>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,
@@ -182,7 +182,7 @@ pub async fn get(
     put, path = "/v1/tenants/{id}", tag = "administration", operation_id = "update_tenant", params(("id" = String, Path)),
     request_body = TenantChange, responses((status = 200, body = TenantView))
 )]
-pub async fn update(
+pub(crate) async fn update(
     caller: Allowed<Operate>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,
@@ -210,7 +210,7 @@ pub async fn update(
         (status = 409, description = "`conflict`: the tenant still has skills, executions, files or active keys", body = crate::error::ErrorBody),
     )
 )]
-pub async fn delete(
+pub(crate) async fn delete(
     caller: Allowed<Operate>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,

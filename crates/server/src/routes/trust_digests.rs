@@ -20,7 +20,7 @@ const MAX_REASON: usize = 512;
 
 /// Content that was revoked.
 #[derive(Serialize, ToSchema)]
-pub struct RevokedDigestView {
+pub(crate) struct RevokedDigestView {
     #[schema(example = "sha256:…")]
     digest: String,
     reason: String,
@@ -30,7 +30,7 @@ pub struct RevokedDigestView {
 
 /// Content to be revoked.
 #[derive(Deserialize, ToSchema)]
-pub struct DigestToRevoke {
+pub(crate) struct DigestToRevoke {
     /// A skill's digest.
     #[schema(pattern = "^sha256:[0-9a-f]{64}$")]
     digest: String,
@@ -45,7 +45,7 @@ pub struct DigestToRevoke {
     post, path = "/v1/trust/digests", tag = "trust", operation_id = "revoke_digest", request_body = DigestToRevoke,
     responses((status = 201, body = RevokedDigestView))
 )]
-pub async fn revoke(
+pub(crate) async fn revoke(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     body: Json<DigestToRevoke>,
@@ -75,7 +75,7 @@ pub async fn revoke(
     get, path = "/v1/trust/digests", tag = "trust", operation_id = "list_revoked_digests", params(PageQuery),
     responses((status = 200, body = Vec<RevokedDigestView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     paging: Paging,
@@ -92,7 +92,7 @@ pub async fn list(
     delete, path = "/v1/trust/digests/{digest}", tag = "trust", operation_id = "unrevoke_digest",
     params(("digest" = String, Path)), responses((status = 204, description = "No longer revoked"))
 )]
-pub async fn unrevoke(
+pub(crate) async fn unrevoke(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     Path(digest): Path<String>,

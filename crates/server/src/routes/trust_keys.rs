@@ -21,7 +21,7 @@ const MAX_COMMENT: usize = 256;
 
 /// A public key that may sign this tenant's skills.
 #[derive(Serialize, ToSchema)]
-pub struct TrustedKeyView {
+pub(crate) struct TrustedKeyView {
     /// As minisign prints it.
     #[schema(example = "406E4FAC70A6468A")]
     key_id: String,
@@ -38,7 +38,7 @@ pub struct TrustedKeyView {
 
 /// A key to be trusted.
 #[derive(Deserialize, ToSchema)]
-pub struct NewTrustedKeyBody {
+pub(crate) struct NewTrustedKeyBody {
     /// The text of a minisign public key file, or its second line alone.
     public_key: String,
     /// The owner of the key.
@@ -53,7 +53,7 @@ pub struct NewTrustedKeyBody {
         (status = 409, description = "`conflict`: the key was added before; a revoked key cannot be trusted again", body = crate::error::ErrorBody),
     )
 )]
-pub async fn add(
+pub(crate) async fn add(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     body: Json<NewTrustedKeyBody>,
@@ -79,7 +79,7 @@ pub async fn add(
     get, path = "/v1/trust/keys", tag = "trust", operation_id = "list_trusted_keys", params(PageQuery),
     responses((status = 200, body = Vec<TrustedKeyView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     paging: Paging,
@@ -98,7 +98,7 @@ pub async fn list(
     params(("id" = String, Path, description = "The key's id, as minisign prints it")),
     responses((status = 204, description = "Revoked"))
 )]
-pub async fn revoke(
+pub(crate) async fn revoke(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     Path(id): Path<String>,

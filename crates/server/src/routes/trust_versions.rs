@@ -18,7 +18,7 @@ use crate::http::timestamp::rfc3339;
 
 /// The highest version of a skill that was uploaded with a trusted signature.
 #[derive(Serialize, ToSchema)]
-pub struct NewestVersion {
+pub(crate) struct NewestVersion {
     name: String,
     version: String,
     #[schema(format = "date-time")]
@@ -30,7 +30,7 @@ pub struct NewestVersion {
     get, path = "/v1/trust/versions", tag = "trust", operation_id = "list_newest_versions", params(PageQuery),
     responses((status = 200, body = Vec<NewestVersion>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(
+pub(crate) async fn list(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     paging: Paging,
@@ -51,7 +51,7 @@ pub async fn list(
     delete, path = "/v1/trust/versions/{name}", tag = "trust", operation_id = "forget_newest_version",
     params(("name" = String, Path)), responses((status = 204, description = "Deleted"))
 )]
-pub async fn forget(
+pub(crate) async fn forget(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
     Path(name): Path<String>,

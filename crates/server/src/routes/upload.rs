@@ -20,7 +20,7 @@ const FORM_OVERHEAD_BYTES: usize = 1 << 20;
 const PACKAGE_OVERHEAD_BYTES: u64 = 4 << 20;
 
 /// An upload that has arrived whole and has not been looked into, with the memory that it takes.
-pub struct Upload {
+pub(crate) struct Upload {
     content: Content,
     permit: Permit,
 }
@@ -94,7 +94,7 @@ impl Content {
 impl Upload {
     /// Reads and checks the skill, and scans it if that is wanted, off the async threads: it
     /// unpacks, hashes and searches. Memory for what comes out of it is reserved before.
-    pub async fn read(
+    pub(crate) async fn read(
         self,
         app: &App,
         scan: bool,
@@ -127,7 +127,7 @@ impl Upload {
 }
 
 /// A skill that was read.
-pub struct Incoming {
+pub(crate) struct Incoming {
     pub package: Package,
     /// What the scanner found, beside the findings of the package itself.
     pub scanned: Vec<Finding>,

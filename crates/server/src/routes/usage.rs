@@ -11,7 +11,7 @@ use crate::error::ApiError;
 /// The stored amount of a tenant: skills, files, artifacts and their archives, inputs, logs and
 /// outputs.
 #[derive(Serialize, ToSchema)]
-pub struct TenantUsage {
+pub(crate) struct TenantUsage {
     stored_bytes: i64,
     /// The tenant's quota, or the server's default; absent when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct TenantUsage {
 #[utoipa::path(
     get, path = "/v1/usage", tag = "administration", operation_id = "get_usage", responses((status = 200, body = TenantUsage))
 )]
-pub async fn get(
+pub(crate) async fn get(
     caller: Allowed<Read>,
     State(app): State<SharedApp>,
 ) -> Result<axum::Json<TenantUsage>, ApiError> {

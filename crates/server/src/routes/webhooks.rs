@@ -9,7 +9,7 @@ use crate::auth::{Admin, Allowed};
 
 /// A tenant's secret for webhooks.
 #[derive(Serialize, ToSchema)]
-pub struct WebhookSecret {
+pub(crate) struct WebhookSecret {
     /// In the format of Standard Webhooks libraries.
     #[schema(example = "whsec_…")]
     secret: String,
@@ -22,7 +22,7 @@ pub struct WebhookSecret {
     get, path = "/v1/webhooks/secret", tag = "administration", operation_id = "get_webhook_secret",
     responses((status = 200, body = WebhookSecret))
 )]
-pub async fn secret(
+pub(crate) async fn secret(
     caller: Allowed<Admin>,
     State(app): State<SharedApp>,
 ) -> axum::Json<WebhookSecret> {

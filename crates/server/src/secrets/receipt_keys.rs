@@ -9,7 +9,7 @@ use skill::signature::{PublicKey, SecretKey};
 use crate::secrets::Secret;
 use crate::startup::serve::ServeError;
 
-pub struct ReceiptKeys {
+pub(crate) struct ReceiptKeys {
     pub signing: Arc<SecretKey>,
     /// By generation; the last belongs to the key that signs.
     pub public: Vec<PublicKey>,
@@ -22,7 +22,7 @@ pub struct ReceiptKeys {
 const MAX_GENERATIONS_AHEAD: u32 = 4;
 
 impl ReceiptKeys {
-    pub fn derive(secret: &Secret, generation: u32) -> Result<ReceiptKeys, ServeError> {
+    pub(crate) fn derive(secret: &Secret, generation: u32) -> Result<ReceiptKeys, ServeError> {
         let key = |generation: u32| {
             let seed = secret.derive(&format!("receipt signing {generation}"));
             SecretKey::from_seed(seed).map_err(ServeError::ReceiptKey)

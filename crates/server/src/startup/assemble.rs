@@ -43,7 +43,7 @@ const POD_REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Builds every part of the server, including the first key. Without a data directory all state is in
 /// external services.
-pub async fn assemble(
+pub(crate) async fn assemble(
     config: &Config,
     data: Option<&DataDir>,
 ) -> Result<(SharedApp, Option<String>), ServeError> {
@@ -143,7 +143,7 @@ async fn blobs(config: &Config, data: Option<&DataDir>) -> Result<Blobs, ServeEr
     }
 }
 
-pub fn s3_config(s3: &S3Settings, role: Role) -> S3Config {
+pub(crate) fn s3_config(s3: &S3Settings, role: Role) -> S3Config {
     let S3Settings {
         endpoint,
         access_key,
@@ -236,7 +236,7 @@ fn native(config: &Config, owner: &str) -> Result<NativeLauncher, ServeError> {
     NativeLauncher::start(native).map_err(ServeError::Sandbox)
 }
 
-pub fn docker_launcher_config(
+pub(crate) fn docker_launcher_config(
     config: &Config,
     docker: &DockerSettings,
     owner: &str,
@@ -252,7 +252,7 @@ pub fn docker_launcher_config(
     }
 }
 
-pub fn kubernetes_launcher_config(
+pub(crate) fn kubernetes_launcher_config(
     config: &Config,
     kubernetes: &KubernetesSettings,
     owner: &str,

@@ -40,7 +40,7 @@ pub enum BootstrapError {
 ///
 /// The first key has every scope and the service flag: it belongs to the operator, who must be able
 /// to create tenants.
-pub async fn first_key(
+pub(crate) async fn first_key(
     config: &Config,
     data: Option<&DataDir>,
     store: &Store,

@@ -15,7 +15,7 @@ const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// A data directory that this process has locked. The kernel releases the lock when the process
 /// ends, also after a crash.
-pub struct DataDir {
+pub(crate) struct DataDir {
     path: PathBuf,
     _lock: File,
 }
@@ -40,7 +40,7 @@ pub enum DataDirError {
 
 impl DataDir {
     /// Creates the directory if needed, makes it private, and locks it.
-    pub fn open(path: &Path) -> Result<DataDir, DataDirError> {
+    pub(crate) fn open(path: &Path) -> Result<DataDir, DataDirError> {
         let failed = |source| DataDirError::Io { path: path.to_owned(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
         if is_accessible_to_others(path).map_err(failed)? {
@@ -59,17 +59,17 @@ impl DataDir {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The directory of the blobs.
-    pub fn blobs(&self) -> PathBuf {
+    pub(crate) fn blobs(&self) -> PathBuf {
         self.path.join("blobs")
     }
 
     /// The secret of the installation, generated at the first start.
-    pub fn secret(&self) -> Result<Secret, DataDirError> {
+    pub(crate) fn secret(&self) -> Result<Secret, DataDirError> {
         let path = self.path.join("secret");
         let failed = |source| DataDirError::Io { path: path.clone(), source };
         let mut bytes = Vec::new();
@@ -87,7 +87,7 @@ impl DataDir {
     }
 
     /// Stores the first key where the command line reads it.
-    pub fn write_key(&self, key: &str) -> Result<(), DataDirError> {
+    pub(crate) fn write_key(&self, key: &str) -> Result<(), DataDirError> {
         let path = self.path.join("key");
         write_private(&path, format!("{key}\n").as_bytes())
             .map_err(|source| DataDirError::Io { path, source })

@@ -24,7 +24,7 @@ const RESPONSE_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Returns when the schema is up to date. Fails when waiting does not help: the schema is too new, or
 /// cannot be read.
-pub async fn wait_for_migrations(
+pub(crate) async fn wait_for_migrations(
     config: &Config,
     listener: &TcpListener,
 ) -> Result<(), ServeError> {

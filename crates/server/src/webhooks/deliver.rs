@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const LEASE_MARGIN: Duration = Duration::from_secs(20);
 
 /// Sends webhooks.
-pub struct Deliverer {
+pub(super) struct Deliverer {
     store: Store,
     signatures: Arc<WebhookSigner>,
     http: reqwest::Client,
@@ -43,7 +43,7 @@ enum DeliveryResult {
 }
 
 impl Deliverer {
-    pub fn new(
+    pub(super) fn new(
         config: &Config,
         store: Store,
         signatures: Arc<WebhookSigner>,
@@ -151,7 +151,7 @@ impl Deliverer {
 }
 
 /// Delivers until `stop` is cancelled; deliveries in progress are finished.
-pub async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
+pub(super) async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
     let mut notifications = deliverer.store.notifications();
     loop {
         // Read before the claim, so that what was due at the cancellation is still delivered.

@@ -11,7 +11,7 @@ use crate::http::timestamp::rfc3339;
 use crate::secrets::mac;
 
 /// Signs messages with a secret per tenant.
-pub struct WebhookSigner {
+pub(crate) struct WebhookSigner {
     key: [u8; 32],
 }
 
@@ -40,7 +40,7 @@ struct EventData<'a> {
 }
 
 /// One message, ready to be sent.
-pub struct WebhookMessage {
+pub(crate) struct WebhookMessage {
     pub id: String,
     pub timestamp: String,
     pub signature: String,
@@ -48,17 +48,17 @@ pub struct WebhookMessage {
 }
 
 impl WebhookSigner {
-    pub fn new(key: [u8; 32]) -> WebhookSigner {
+    pub(crate) fn new(key: [u8; 32]) -> WebhookSigner {
         WebhookSigner { key }
     }
 
     /// The secret with which the receivers of a tenant verify signatures.
-    pub fn secret(&self, tenant: &TenantId) -> String {
+    pub(crate) fn secret(&self, tenant: &TenantId) -> String {
         format!("whsec_{}", BASE64.encode(&self.tenant_key(tenant)))
     }
 
     /// The message about an execution, signed now, because receivers refuse old signatures.
-    pub fn message(&self, execution: &Execution, now_unix: i64) -> WebhookMessage {
+    pub(crate) fn message(&self, execution: &Execution, now_unix: i64) -> WebhookMessage {
         let (id, timestamp) = (execution.id.to_string(), now_unix.to_string());
         let body = WebhookPayload {
             r#type: "execution.finished",

@@ -10,13 +10,13 @@ use super::address::is_public;
 
 /// Returns only public addresses, unless the operator has listed the host.
 #[derive(Clone)]
-pub struct PublicResolver {
+pub(super) struct PublicResolver {
     pub private_hosts: Arc<[String]>,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0} resolves to an address that is not on the public internet")]
-pub struct NotPublic(String);
+pub(super) struct NotPublic(String);
 
 impl PublicResolver {
     fn may_connect(&self, name: &str, addresses: &[SocketAddr]) -> bool {

@@ -9,13 +9,13 @@ const MAX_URL_LENGTH: usize = 2048;
 
 /// A URL that was checked.
 #[derive(Clone, Debug)]
-pub struct WebhookUrl {
+pub(crate) struct WebhookUrl {
     pub url: Url,
 }
 
 /// Why a URL is refused. The sentence is for the caller.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WebhookUrlError {
+pub(crate) enum WebhookUrlError {
     #[error("webhook must be an https:// URL of at most {MAX_URL_LENGTH} characters")]
     InvalidUrl,
     #[error("webhook must not contain a user or password; receivers check the signature")]
@@ -30,7 +30,10 @@ pub enum WebhookUrlError {
 
 impl WebhookUrl {
     /// Parses and checks a URL. `private_hosts` are allowed although their addresses are private.
-    pub fn parse(text: &str, private_hosts: &[String]) -> Result<WebhookUrl, WebhookUrlError> {
+    pub(crate) fn parse(
+        text: &str,
+        private_hosts: &[String],
+    ) -> Result<WebhookUrl, WebhookUrlError> {
         if text.len() > MAX_URL_LENGTH {
             return Err(WebhookUrlError::InvalidUrl);
         }

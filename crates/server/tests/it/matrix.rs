@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Server, manifest, refused, zip};
 
 /// An operation of the API.
-pub struct Operation {
+pub(crate) struct Operation {
     pub method: Method,
     pub path: String,
     /// The content type of its body, if it has one.
@@ -17,7 +17,7 @@ pub struct Operation {
     open: bool,
 }
 
-pub fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     let api: Value = serde_json::from_str(&server::openapi_json()).unwrap();
     let mut all = Vec::new();
     for (path, item) in api["paths"].as_object().unwrap() {
@@ -36,7 +36,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 impl Operation {
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A running server. It is stopped, with everything it started, when the test drops it or its
 /// runtime ends.
-pub struct Server {
+pub(crate) struct Server {
     pub addr: SocketAddr,
     pub url: String,
     /// The first key: every scope and the service flag.
@@ -29,17 +29,17 @@ pub struct Server {
 }
 
 impl Server {
-    pub async fn start() -> Server {
+    pub(crate) async fn start() -> Server {
         Server::with(&[]).await
     }
 
     /// A server with some settings of its own.
-    pub async fn with(settings: &[(&str, &str)]) -> Server {
+    pub(crate) async fn with(settings: &[(&str, &str)]) -> Server {
         Server::with_config(settings, |_| {}).await
     }
 
     /// A server with limits that no setting changes.
-    pub async fn with_config(
+    pub(crate) async fn with_config(
         settings: &[(&str, &str)],
         change: impl FnOnce(&mut Config),
     ) -> Server {
@@ -54,28 +54,28 @@ impl Server {
     }
 
     /// A request with the first key.
-    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.request_as(&self.key, method, path)
     }
 
-    pub fn request_as(&self, key: &str, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request_as(&self, key: &str, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(key)
     }
 
-    pub fn get(&self, path: &str) -> RequestBuilder {
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
         self.request(Method::GET, path)
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> RequestBuilder {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> RequestBuilder {
         self.request(Method::POST, path).json(body)
     }
 
     /// Publishes a skill and demands success.
-    pub async fn publish(&self, files: &[(&str, &str)]) -> Value {
+    pub(crate) async fn publish(&self, files: &[(&str, &str)]) -> Value {
         self.publish_as(&self.key, files).await
     }
 
-    pub async fn publish_as(&self, key: &str, files: &[(&str, &str)]) -> Value {
+    pub(crate) async fn publish_as(&self, key: &str, files: &[(&str, &str)]) -> Value {
         let request = self
             .request_as(key, Method::POST, "/v1/skills")
             .header("content-type", "application/zip");
@@ -85,25 +85,25 @@ impl Server {
     }
 
     /// Publishes a Bash skill of one script.
-    pub async fn publish_bash(&self, name: &str, script: &str) -> Value {
+    pub(crate) async fn publish_bash(&self, name: &str, script: &str) -> Value {
         self.publish(&[("SKILL.md", &manifest(name, "")), ("main.sh", script)]).await
     }
 
     /// Runs a skill and demands 200.
-    pub async fn run(&self, body: Value) -> Value {
+    pub(crate) async fn run(&self, body: Value) -> Value {
         let answer = self.post("/v1/executions", &body).send().await.unwrap();
         assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
         answer.json().await.unwrap()
     }
 
     /// Makes a key with the first one and returns its string and id.
-    pub async fn key(&self, body: Value) -> (String, String) {
+    pub(crate) async fn key(&self, body: Value) -> (String, String) {
         let answer = self.post("/v1/keys", &body).send().await.unwrap();
         created_key(answer).await
     }
 
     /// Makes a tenant, and in it a key with every scope and without the service flag.
-    pub async fn tenant(&self, id: &str) -> String {
+    pub(crate) async fn tenant(&self, id: &str) -> String {
         let answer = self.post("/v1/tenants", &json!({ "id": id })).send().await.unwrap();
         assert_eq!(answer.status(), 201);
         let body = json!({ "name": "all", "scopes": ["execute", "read", "publish", "admin"] });
@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// Stops the server and waits for its end.
-    pub async fn shut_down(self) -> (TempDir, Result<(), ServeError>) {
+    pub(crate) async fn shut_down(self) -> (TempDir, Result<(), ServeError>) {
         self.stop.cancel();
         (self._home, self.task.await.unwrap())
     }
@@ -127,7 +127,7 @@ async fn created_key(answer: Response) -> (String, String) {
 type Launched = (SocketAddr, Option<String>, CancellationToken, JoinHandle<Result<(), ServeError>>);
 
 /// Starts a server over a data directory; the error is the server's own.
-pub async fn launch(
+pub(crate) async fn launch(
     data: &std::path::Path,
     settings: &[(&str, &str)],
 ) -> Result<Launched, ServeError> {
@@ -145,7 +145,7 @@ async fn launch_config(config: Config) -> Result<Launched, ServeError> {
     }
 }
 
-pub fn config(data: &std::path::Path, settings: &[(&str, &str)]) -> Config {
+pub(crate) fn config(data: &std::path::Path, settings: &[(&str, &str)]) -> Config {
     let mut pairs = vec![
         ("data_dir", data.display().to_string()),
         ("api_port", "0".to_owned()),
@@ -158,12 +158,12 @@ pub fn config(data: &std::path::Path, settings: &[(&str, &str)]) -> Config {
 }
 
 /// A `SKILL.md` with a name and any further lines of frontmatter.
-pub fn manifest(name: &str, more: &str) -> String {
+pub(crate) fn manifest(name: &str, more: &str) -> String {
     format!("---\nname: {name}\ndescription: A skill for tests.\n{more}---\n# {name}\n\nDo it.\n")
 }
 
 /// A zip of these files.
-pub fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (path, text) in files {
         zip.start_file(*path, zip::write::SimpleFileOptions::default()).unwrap();
@@ -174,7 +174,7 @@ pub fn zip(files: &[(&str, &str)]) -> Vec<u8> {
 
 /// Demands this status and error, and returns the body.
 #[track_caller]
-pub fn refused(answer: Response, status: u16, slug: &str) -> impl Future<Output = Value> {
+pub(crate) fn refused(answer: Response, status: u16, slug: &str) -> impl Future<Output = Value> {
     let at = std::panic::Location::caller();
     async move {
         let code = answer.status().as_u16();
@@ -192,13 +192,13 @@ pub fn refused(answer: Response, status: u16, slug: &str) -> impl Future<Output 
 }
 
 /// The keys of a JSON object in the order they were sent.
-pub fn keys(body: &Value) -> Vec<&str> {
+pub(crate) fn keys(body: &Value) -> Vec<&str> {
     body.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
 /// What `look` finds, as soon as it finds something. For changes that nothing announces to a test;
 /// the bound only keeps a broken build from hanging.
-pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
+pub(crate) async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {
             if let Some(found) = look().await {

@@ -6,12 +6,12 @@ use skill::signature::{SIGNATURE_FILE, SecretKey, SkillStatement};
 
 use crate::support::{Server, manifest, refused, zip};
 
-pub fn key(seed: u8) -> SecretKey {
+pub(crate) fn key(seed: u8) -> SecretKey {
     SecretKey::from_seed([seed; 32]).unwrap()
 }
 
 /// The files of a skill, and its signature beside them.
-pub fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
+pub(crate) fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
     let mut files = vec![
         ("SKILL.md".to_owned(), manifest("demo", &format!("version: {version}\n"))),
         ("main.sh".to_owned(), "echo ran\n".to_owned()),
@@ -27,7 +27,7 @@ pub fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
 }
 
 impl Server {
-    pub async fn require(&self, signatures: &str) {
+    pub(crate) async fn require(&self, signatures: &str) {
         let body = json!({ "policy": { "signatures": signatures } });
         let answer =
             self.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
@@ -35,14 +35,14 @@ impl Server {
         assert_eq!(answer.json::<Value>().await.unwrap()["policy"]["signatures"], signatures);
     }
 
-    pub async fn trust_key(&self, key: &SecretKey) -> Value {
+    pub(crate) async fn trust_key(&self, key: &SecretKey) -> Value {
         let body = json!({ "public_key": key.public().to_file(), "comment": "the build machine" });
         let answer = self.post("/v1/trust/keys", &body).send().await.unwrap();
         assert_eq!(answer.status(), 201);
         answer.json().await.unwrap()
     }
 
-    pub async fn upload(&self, files: &[(String, String)]) -> reqwest::Response {
+    pub(crate) async fn upload(&self, files: &[(String, String)]) -> reqwest::Response {
         let files: Vec<_> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         let request =
@@ -50,7 +50,7 @@ impl Server {
         request.body(zip(&files)).send().await.unwrap()
     }
 
-    pub async fn json(&self, path: &str) -> Value {
+    pub(crate) async fn json(&self, path: &str) -> Value {
         let answer = self.get(path).send().await.unwrap();
         assert_eq!(answer.status(), 200, "{path}");
         answer.json().await.unwrap()

@@ -16,7 +16,7 @@ async fn send(server: &Server, key: &str, method: Method, path: &str, form: Form
     server.request_as(key, method, path).multipart(form).send().await.unwrap()
 }
 
-pub async fn upload(server: &Server, name: &str, bytes: impl Into<Vec<u8>>) -> Value {
+pub(crate) async fn upload(server: &Server, name: &str, bytes: impl Into<Vec<u8>>) -> Value {
     let answer = send(server, &server.key, Method::POST, "/v1/files", form(name, bytes)).await;
     assert_eq!(answer.status(), 201, "{}", answer.text().await.unwrap());
     answer.json().await.unwrap()

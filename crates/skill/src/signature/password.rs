@@ -4,10 +4,10 @@ use scrypt::Params;
 
 use super::SignatureError;
 
-pub const SALT_BYTES: usize = 32;
+pub(super) const SALT_BYTES: usize = 32;
 /// The id of a key, its two halves and its checksum.
-pub const KEY_STREAM_BYTES: usize = 104;
-pub type KeyStream = [u8; KEY_STREAM_BYTES];
+pub(super) const KEY_STREAM_BYTES: usize = 104;
+pub(super) type KeyStream = [u8; KEY_STREAM_BYTES];
 
 /// Each guess at a password costs 128 MiB and half a second.
 const DEFAULT_OPERATIONS: u64 = 1 << 22;
@@ -18,24 +18,24 @@ const MAX_MEMORY: u64 = 1 << 30;
 const MAX_OPERATIONS: u64 = 1 << 26;
 
 /// The cost in the units of libsodium, because key files contain those.
-pub struct PasswordLock {
+pub(super) struct PasswordLock {
     pub salt: [u8; SALT_BYTES],
     pub operations: u64,
     pub memory: u64,
 }
 
 impl PasswordLock {
-    pub fn new(salt: [u8; SALT_BYTES]) -> PasswordLock {
+    pub(super) fn new(salt: [u8; SALT_BYTES]) -> PasswordLock {
         PasswordLock { salt, operations: DEFAULT_OPERATIONS, memory: DEFAULT_MEMORY }
     }
 
     /// The values in a key file without a password.
-    pub fn none() -> PasswordLock {
+    pub(super) fn none() -> PasswordLock {
         PasswordLock { salt: [0; SALT_BYTES], operations: 0, memory: 0 }
     }
 
     /// XORs the key with the stream. Applying it twice restores the key.
-    pub fn apply(&self, password: &str, body: &mut KeyStream) -> Result<(), SignatureError> {
+    pub(super) fn apply(&self, password: &str, body: &mut KeyStream) -> Result<(), SignatureError> {
         let costly = || SignatureError::Malformed {
             what: "secret key",
             why: "its password costs too much to check",

@@ -4,7 +4,7 @@
 use crate::support::*;
 
 /// Archives that are accepted, small and each with something of its own.
-pub fn archives() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn archives() -> Vec<(&'static str, Vec<u8>)> {
     let directory = |name: &str| stored(name, b"").with(|entry| entry.mode = 0o040_755);
     let noisy = deflated("main.py", MAIN_PY.as_bytes()).with(|entry| {
         entry.local.extra =
@@ -69,7 +69,7 @@ pub fn archives() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Texts of `SKILL.md`, good and bad.
-pub const SKILL_FILES: &[&str] = &[
+pub(crate) const SKILL_FILES: &[&str] = &[
     SKILL_MD,
     "---\nname: demo\ndescription: \"A: b\"\nmetadata: {a: [1, 'x']}\ntimeout: 1m\n---\nBody\n",
     "\u{feff}---\r\nname: demo\r\ndescription: Use: it, when\r\nversion: 1.2.3-rc.1\r\n---\r\n# Body\r\n",

@@ -6,10 +6,10 @@ use crate::memory::peak_of;
 use crate::support::*;
 
 /// What any of these may cost beside the archive itself.
-pub const MOST_MEMORY: usize = 64 << 20;
+pub(crate) const MOST_MEMORY: usize = 64 << 20;
 
 #[track_caller]
-pub fn refused(archive: &[u8], slug: &str) {
+pub(crate) fn refused(archive: &[u8], slug: &str) {
     let (result, peak) = peak_of(|| read(archive));
     let error = result.expect_err("accepted");
     assert!(peak <= MOST_MEMORY, "{peak} bytes for {error}");

@@ -15,7 +15,7 @@ thread_local! {
 
 /// What the work returns, and the most bytes it had allocated at once beyond those there were
 /// before.
-pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
+pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     // Memory that another thread handed over may be freed here: the count starts well above zero.
     const FLOOR: usize = 1 << 40;
     LIVE.set(FLOOR);

@@ -113,7 +113,7 @@ fn seen_by_zip_crate(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Archives that were changed at random, and what they were made from.
-pub fn random_mutants() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+pub(crate) fn random_mutants() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let mut chance = Chance(0x5eed_0f5e_ed5e_ed01);
     let seeds = archives();
     (0..RANDOM_MUTANTS).map(move |number| {

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::support::*;
 
 /// One directory and the verdict about it.
-pub struct Case {
+pub(crate) struct Case {
     id: String,
     what: &'static str,
     /// The name of the directory it lies in; without one the files bring their own.
@@ -38,48 +38,48 @@ enum Verdict {
     },
 }
 
-pub fn case(id: &str, what: &'static str) -> Case {
+pub(crate) fn case(id: &str, what: &'static str) -> Case {
     let verdict = Verdict::Refused("no verdict");
     Case { id: id.to_owned(), what, directory: Some(id.to_owned()), files: Vec::new(), verdict }
 }
 
 impl Case {
-    pub fn in_directory(mut self, name: &str) -> Self {
+    pub(crate) fn in_directory(mut self, name: &str) -> Self {
         self.directory = Some(name.to_owned());
         self
     }
 
-    pub fn in_no_directory(mut self) -> Self {
+    pub(crate) fn in_no_directory(mut self) -> Self {
         self.directory = None;
         self
     }
 
-    pub fn file(mut self, path: &'static str, content: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn file(mut self, path: &'static str, content: impl AsRef<[u8]>) -> Self {
         self.files.push((path, content.as_ref().to_vec()));
         self
     }
 
-    pub fn accepted(mut self, name: &str, description: &str) -> Self {
+    pub(crate) fn accepted(mut self, name: &str, description: &str) -> Self {
         let (name, description) = (name.to_owned(), description.to_owned());
         self.verdict = Verdict::Accepted { name, description, entrypoint: None, findings: [""; 4] };
         self
     }
 
-    pub fn runs(mut self, path: &'static str, lang: Language) -> Self {
+    pub(crate) fn runs(mut self, path: &'static str, lang: Language) -> Self {
         if let Verdict::Accepted { entrypoint, .. } = &mut self.verdict {
             *entrypoint = Some((path, lang));
         }
         self
     }
 
-    pub fn finds(mut self, by_profile: [&'static str; 4]) -> Self {
+    pub(crate) fn finds(mut self, by_profile: [&'static str; 4]) -> Self {
         if let Verdict::Accepted { findings, .. } = &mut self.verdict {
             *findings = by_profile;
         }
         self
     }
 
-    pub fn refused(mut self, codes: &'static str) -> Self {
+    pub(crate) fn refused(mut self, codes: &'static str) -> Self {
         self.verdict = Verdict::Refused(codes);
         self
     }

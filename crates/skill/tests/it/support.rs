@@ -2,12 +2,12 @@
 
 use skill::{Package, PackageLimits, SkillError};
 
-pub const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\n# Demo\n";
-pub const MAIN_PY: &str = "print('hello')\n";
+pub(crate) const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\n# Demo\n";
+pub(crate) const MAIN_PY: &str = "print('hello')\n";
 
 /// One entry, with every header field open to falsification.
 #[derive(Clone)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub local: Header,
     pub central: Header,
     /// The packed bytes.
@@ -24,7 +24,7 @@ pub struct Entry {
 }
 
 #[derive(Clone)]
-pub struct Header {
+pub(crate) struct Header {
     pub version: u16,
     pub name: Vec<u8>,
     pub flags: u16,
@@ -36,18 +36,18 @@ pub struct Header {
     pub extra: Vec<u8>,
 }
 
-pub const STORED: u16 = 0;
-pub const DEFLATED: u16 = 8;
+pub(crate) const STORED: u16 = 0;
+pub(crate) const DEFLATED: u16 = 8;
 
-pub fn stored(name: &str, content: &[u8]) -> Entry {
+pub(crate) fn stored(name: &str, content: &[u8]) -> Entry {
     entry(name.as_bytes(), content, STORED, content.to_vec())
 }
 
-pub fn deflated(name: &str, content: &[u8]) -> Entry {
+pub(crate) fn deflated(name: &str, content: &[u8]) -> Entry {
     entry(name.as_bytes(), content, DEFLATED, deflate(content))
 }
 
-pub fn entry(name: &[u8], content: &[u8], method: u16, data: Vec<u8>) -> Entry {
+pub(crate) fn entry(name: &[u8], content: &[u8], method: u16, data: Vec<u8>) -> Entry {
     let header = Header {
         version: 20,
         name: name.to_vec(),
@@ -73,19 +73,19 @@ pub fn entry(name: &[u8], content: &[u8], method: u16, data: Vec<u8>) -> Entry {
 }
 
 impl Entry {
-    pub fn both(mut self, change: impl Fn(&mut Header)) -> Self {
+    pub(crate) fn both(mut self, change: impl Fn(&mut Header)) -> Self {
         change(&mut self.local);
         change(&mut self.central);
         self
     }
 
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
 
     /// Sizes after the data, as streaming packers write them.
-    pub fn streamed(self, signature: bool) -> Self {
+    pub(crate) fn streamed(self, signature: bool) -> Self {
         self.both(|header| header.flags |= 1 << 3).with(|entry| {
             let header = &mut entry.local;
             let values = [header.crc, header.packed_len, header.size];
@@ -107,11 +107,11 @@ impl Header {
 }
 
 /// The archive of these entries, in this order.
-pub fn zip(entries: &[Entry]) -> Vec<u8> {
+pub(crate) fn zip(entries: &[Entry]) -> Vec<u8> {
     zip_with(entries, b"", entries.len() as u16)
 }
 
-pub fn zip_with(entries: &[Entry], comment: &[u8], count: u16) -> Vec<u8> {
+pub(crate) fn zip_with(entries: &[Entry], comment: &[u8], count: u16) -> Vec<u8> {
     let mut out = Vec::new();
     let mut offsets = Vec::new();
     for entry in entries {
@@ -144,7 +144,7 @@ pub fn zip_with(entries: &[Entry], comment: &[u8], count: u16) -> Vec<u8> {
 }
 
 /// One extra field.
-pub fn extra(id: u16, content: &[u8]) -> Vec<u8> {
+pub(crate) fn extra(id: u16, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     put16(&mut out, &[id, content.len() as u16]);
     out.extend(content);
@@ -152,13 +152,13 @@ pub fn extra(id: u16, content: &[u8]) -> Vec<u8> {
 }
 
 /// The extra field in which Info-ZIP repeats a name in UTF-8, for a header whose own name is `of`.
-pub fn second_name(name: &str, of: &str) -> Vec<u8> {
+pub(crate) fn second_name(name: &str, of: &str) -> Vec<u8> {
     let content = [&[1], crc(of.as_bytes()).to_le_bytes().as_slice(), name.as_bytes()].concat();
     extra(0x7075, &content)
 }
 
 /// The extra field in which ASi keeps a Unix mode and the target of a link.
-pub fn asi_unix(mode: u16, target: &[u8]) -> Vec<u8> {
+pub(crate) fn asi_unix(mode: u16, target: &[u8]) -> Vec<u8> {
     let mut content = mode.to_le_bytes().to_vec();
     put32(&mut content, &[target.len() as u32, 0]);
     content.extend(target);
@@ -173,7 +173,7 @@ fn put32(out: &mut Vec<u8>, values: &[u32]) {
     out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-pub fn deflate(content: &[u8]) -> Vec<u8> {
+pub(crate) fn deflate(content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 1024);
     let mut stream = flate2::Compress::new(flate2::Compression::best(), false);
     let status = stream.compress_vec(content, &mut out, flate2::FlushCompress::Finish).unwrap();
@@ -181,36 +181,36 @@ pub fn deflate(content: &[u8]) -> Vec<u8> {
     out
 }
 
-pub fn crc(content: &[u8]) -> u32 {
+pub(crate) fn crc(content: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(content);
     crc.sum()
 }
 
 /// A small honest skill with these entries beside its `SKILL.md`.
-pub fn skill_with(entries: impl IntoIterator<Item = Entry>) -> Vec<u8> {
+pub(crate) fn skill_with(entries: impl IntoIterator<Item = Entry>) -> Vec<u8> {
     let mut all = vec![deflated("SKILL.md", SKILL_MD.as_bytes())];
     all.extend(entries);
     zip(&all)
 }
 
-pub fn read(zip: &[u8]) -> Result<Package, SkillError> {
+pub(crate) fn read(zip: &[u8]) -> Result<Package, SkillError> {
     skill::read_archive(zip, &PackageLimits::default())
 }
 
-pub fn read_parts(parts: &[(&str, &str)]) -> Result<Package, SkillError> {
+pub(crate) fn read_parts(parts: &[(&str, &str)]) -> Result<Package, SkillError> {
     let parts = parts.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
     skill::read_parts(parts.collect(), &PackageLimits::default())
 }
 
 /// A skill whose `SKILL.md` has this frontmatter, beside a `main.py`.
-pub fn with_frontmatter(yaml: &str) -> Result<Package, SkillError> {
+pub(crate) fn with_frontmatter(yaml: &str) -> Result<Package, SkillError> {
     let text = format!("---\n{yaml}\n---\nInstructions.\n");
     read_parts(&[("SKILL.md", &text), ("main.py", MAIN_PY)])
 }
 
 /// Paths, contents and executable bits: all that a skill is.
-pub fn contents(package: &Package) -> Vec<(&str, &[u8], bool)> {
+pub(crate) fn contents(package: &Package) -> Vec<(&str, &[u8], bool)> {
     let file = |file| {
         let skill::SkillFile { path, bytes, executable }: &skill::SkillFile = file;
         (path.as_str(), bytes.as_ref(), *executable)

@@ -12,7 +12,7 @@ on_both!(
     only_an_active_service_key_with_scope_admin_counts,
 );
 
-pub fn new_key(tenant: &TenantId, hash: &str) -> NewApiKey {
+pub(crate) fn new_key(tenant: &TenantId, hash: &str) -> NewApiKey {
     NewApiKey {
         tenant: tenant.clone(),
         name: "ci".into(),

@@ -33,7 +33,7 @@ impl Empty {
 }
 
 /// Runs a statement that the store has no function for.
-pub async fn execute(dsn: &str, statements: &str) {
+pub(crate) async fn execute(dsn: &str, statements: &str) {
     let statements = AssertSqlSafe(statements.to_owned());
     match dsn.starts_with("sqlite") {
         true => {

@@ -49,7 +49,7 @@ const GUARD: &str = r#"
     rm -rf "$2"
 "#;
 
-pub struct Cluster {
+pub(crate) struct Cluster {
     bin: PathBuf,
     socket: PathBuf,
     user: Option<u32>,
@@ -60,7 +60,7 @@ pub struct Cluster {
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 
 /// The address of a new, empty database of the shared cluster.
-pub fn database() -> String {
+pub(crate) fn database() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
     // This cluster is never restarted, so its commits need not be flushed.
     let cluster = CLUSTER.get_or_init(|| Cluster::start("off"));
@@ -69,13 +69,13 @@ pub fn database() -> String {
 
 /// Ends every connection to this database that listens for notifications.
 #[allow(dead_code, reason = "not every crate that includes this file cuts connections")]
-pub fn cut_listeners(dsn: &str) {
+pub(crate) fn cut_listeners(dsn: &str) {
     cut(dsn, "application_name = 'skillbox-listener'");
 }
 
 /// Ends every connection to this database, whatever it is doing, as a restart would.
 #[allow(dead_code, reason = "not every crate that includes this file cuts connections")]
-pub fn cut_connections(dsn: &str) {
+pub(crate) fn cut_connections(dsn: &str) {
     cut(dsn, "pid <> pg_backend_pid()");
 }
 
@@ -90,7 +90,7 @@ fn cut(dsn: &str, which: &str) {
 /// Moves the clock of this database ahead by some hours for new connections: a function of the same
 /// name shadows the real one.
 #[allow(dead_code, reason = "not every crate that includes this file changes clocks")]
-pub fn set_clock(dsn: &str, hours: i32) {
+pub(crate) fn set_clock(dsn: &str, hours: i32) {
     let cluster = CLUSTER.get().expect("a cluster");
     let database = dsn.rsplit('/').next().expect("a database's name");
     cluster.query(
@@ -106,12 +106,12 @@ pub fn set_clock(dsn: &str, hours: i32) {
 #[allow(dead_code, reason = "each test binary that includes this file uses a part of it")]
 impl Cluster {
     /// A durable cluster: its commits survive a kill of the server, which is then restarted.
-    pub fn lasting() -> Cluster {
+    pub(crate) fn lasting() -> Cluster {
         Cluster::start("on")
     }
 
     /// The address of a new, empty database.
-    pub fn database(&self, name: &str) -> String {
+    pub(crate) fn database(&self, name: &str) -> String {
         let mut createdb = self.command("createdb");
         createdb.arg("-h").arg(&self.socket).args(["-U", "postgres", name]);
         run(&mut createdb);
@@ -121,14 +121,14 @@ impl Cluster {
     }
 
     /// Runs a statement as the superuser.
-    pub fn query(&self, sql: &str, database: &str) {
+    pub(crate) fn query(&self, sql: &str, database: &str) {
         let mut psql = self.command("psql");
         psql.arg("-h").arg(&self.socket).args(["-U", "postgres", "-X", "-q", "-c", sql, database]);
         run(&mut psql);
     }
 
     /// A copy of a database, made with the standard backup programs while the original is in use.
-    pub fn copy(&self, from: &str, to: &str) -> String {
+    pub(crate) fn copy(&self, from: &str, to: &str) -> String {
         let backup = self.socket.join(format!("{to}.dump"));
         let mut dump = self.command("pg_dump");
         run(dump
@@ -148,7 +148,7 @@ impl Cluster {
     }
 
     /// The first process of its server.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         let file = fs::read_to_string(self.socket.join("data/postmaster.pid"))
             .expect("a server that runs");
         file.lines().next().and_then(|line| line.parse().ok()).expect("a pid")

@@ -29,7 +29,7 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 /// An empty store with the tenants `acme` and `other`; removed when the test ends.
-pub struct TestStore {
+pub(crate) struct TestStore {
     store: Store,
     pub dsn: String,
     _dir: Option<TempDir>,
@@ -44,18 +44,18 @@ impl Deref for TestStore {
 }
 
 impl TestStore {
-    pub async fn sqlite() -> TestStore {
+    pub(crate) async fn sqlite() -> TestStore {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let dsn = format!("sqlite:{}", dir.path().join("skillbox.db").display());
         TestStore::open(dsn, Some(dir)).await
     }
 
-    pub async fn postgres() -> TestStore {
+    pub(crate) async fn postgres() -> TestStore {
         let dsn = tokio::task::spawn_blocking(crate::postgres::database);
         TestStore::open(dsn.await.expect("a database"), None).await
     }
 
-    pub async fn open(dsn: String, dir: Option<TempDir>) -> TestStore {
+    pub(crate) async fn open(dsn: String, dir: Option<TempDir>) -> TestStore {
         let store = Store::open(&dsn).await.expect("a new database");
         for tenant in [acme(), other()] {
             store.ensure_tenant(&tenant).await.expect("a tenant");
@@ -63,24 +63,24 @@ impl TestStore {
         TestStore { store, dsn, _dir: dir }
     }
 
-    pub fn is_postgres(&self) -> bool {
+    pub(crate) fn is_postgres(&self) -> bool {
         self.dsn.starts_with("postgres:")
     }
 
     /// A second store on the same database, as another process has it.
-    pub async fn second(&self) -> Store {
+    pub(crate) async fn second(&self) -> Store {
         Store::open(&self.dsn).await.expect("the same database")
     }
 
     /// Inserts a queued execution.
-    pub async fn queue(&self, tenant: &TenantId) -> Uuid {
+    pub(crate) async fn queue(&self, tenant: &TenantId) -> Uuid {
         let new = new_execution(tenant, InitialState::Queued);
         assert_eq!(self.insert_execution(&new).await.expect("stored"), InsertResult::New(None));
         new.id
     }
 
     /// Inserts an execution that is running, with a lease of `worker`.
-    pub async fn run(&self, tenant: &TenantId) -> Lease {
+    pub(crate) async fn run(&self, tenant: &TenantId) -> Lease {
         let new = new_execution(tenant, running());
         match self.insert_execution(&new).await.expect("stored") {
             InsertResult::New(Some(lease)) => lease,
@@ -88,32 +88,32 @@ impl TestStore {
         }
     }
 
-    pub async fn execution(&self, tenant: &TenantId, id: Uuid) -> Execution {
+    pub(crate) async fn execution(&self, tenant: &TenantId, id: Uuid) -> Execution {
         self.get_execution(tenant, id).await.expect("readable").expect("an execution")
     }
 
-    pub async fn publish(&self, tenant: &TenantId, name: &str, version: &str, digest: &str) {
+    pub(crate) async fn publish(&self, tenant: &TenantId, name: &str, version: &str, digest: &str) {
         let new = new_skill(name, version, digest);
         let put = self.put_skill(tenant, &new, VersionPolicy::Mutable).await;
         put.expect("published");
     }
 }
 
-pub const LEASE_MS: i64 = 60_000;
+pub(crate) const LEASE_MS: i64 = 60_000;
 
-pub fn acme() -> TenantId {
+pub(crate) fn acme() -> TenantId {
     TenantId::try_from("acme").expect("a good name")
 }
 
-pub fn other() -> TenantId {
+pub(crate) fn other() -> TenantId {
     TenantId::try_from("other").expect("a good name")
 }
 
-pub fn running() -> InitialState {
+pub(crate) fn running() -> InitialState {
     InitialState::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: false }
 }
 
-pub fn new_execution(tenant: &TenantId, initial_state: InitialState) -> NewExecution {
+pub(crate) fn new_execution(tenant: &TenantId, initial_state: InitialState) -> NewExecution {
     NewExecution {
         id: Uuid::now_v7(),
         tenant: tenant.clone(),
@@ -131,17 +131,21 @@ pub fn new_execution(tenant: &TenantId, initial_state: InitialState) -> NewExecu
     }
 }
 
-pub fn idempotency(key: &str, body: &str) -> Option<Idempotency> {
+pub(crate) fn idempotency(key: &str, body: &str) -> Option<Idempotency> {
     Some(Idempotency { key: key.into(), body_sha256: body.into() })
 }
 
 /// Fences and reaps, as a reaper does.
-pub async fn reap(store: &Store, gone: StaleLeases<'_>, max_attempts: i32) -> Vec<ReapedExecution> {
+pub(crate) async fn reap(
+    store: &Store,
+    gone: StaleLeases<'_>,
+    max_attempts: i32,
+) -> Vec<ReapedExecution> {
     store.fence(gone, "reaper", LEASE_MS).await.expect("fenced");
     store.reap("reaper", max_attempts).await.expect("reaped")
 }
 
-pub fn finished(status: Status) -> FinishedExecution {
+pub(crate) fn finished(status: Status) -> FinishedExecution {
     FinishedExecution {
         status,
         output: Some(r#"{"ok":true}"#.into()),
@@ -158,7 +162,7 @@ pub fn finished(status: Status) -> FinishedExecution {
     }
 }
 
-pub fn new_skill(name: &str, version: &str, digest: &str) -> NewSkill {
+pub(crate) fn new_skill(name: &str, version: &str, digest: &str) -> NewSkill {
     NewSkill {
         name: name.into(),
         version: version.into(),

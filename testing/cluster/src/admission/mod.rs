@@ -9,7 +9,7 @@ use crate::faults::ResourceQuota;
 use crate::status_error::StatusError;
 
 /// The policy of a namespace.
-pub struct AdmissionPolicy<'a> {
+pub(crate) struct AdmissionPolicy<'a> {
     /// Whether the namespace enforces the restricted standard.
     pub restricted: bool,
     pub quota: Option<&'a ResourceQuota>,
@@ -17,7 +17,7 @@ pub struct AdmissionPolicy<'a> {
     pub others: &'a [Pod],
 }
 
-pub fn admit(pod: &Pod, policy: &AdmissionPolicy<'_>) -> Result<(), StatusError> {
+pub(crate) fn admit(pod: &Pod, policy: &AdmissionPolicy<'_>) -> Result<(), StatusError> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     if policy.restricted {
         let violations = security::violations(pod);

@@ -6,7 +6,7 @@ use crate::faults::ResourceQuota;
 use crate::quantity::amount;
 
 /// The real plugin's message if this pod exceeds the quota.
-pub fn exceeded(pod: &Pod, others: &[Pod], quota: &ResourceQuota) -> Option<String> {
+pub(super) fn exceeded(pod: &Pod, others: &[Pod], quota: &ResourceQuota) -> Option<String> {
     let counted: Vec<_> = others.iter().filter(|pod| !is_over(pod)).collect();
     let over: Vec<_> = quota
         .hard

@@ -18,7 +18,7 @@ const SAFE_SYSCTLS: [&str; 12] = [
 ];
 
 /// The violations of a pod, one for each failed check.
-pub fn violations(pod: &Pod) -> Vec<String> {
+pub(super) fn violations(pod: &Pod) -> Vec<String> {
     let pod = serde_json::to_value(pod).unwrap_or_default();
     let spec = CheckedSpec { pod: &pod["spec"], containers: containers(&pod["spec"]) };
     let checks: [fn(&CheckedSpec<'_>) -> Option<String>; 14] = [

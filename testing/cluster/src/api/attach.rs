@@ -46,14 +46,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(default)]
-pub struct AttachQuery {
+pub(super) struct AttachQuery {
     container: String,
     stdin: Option<String>,
     stdout: Option<String>,
     stderr: Option<String>,
 }
 
-pub async fn attach(
+pub(super) async fn attach(
     State(api): Context,
     Path((namespace, name)): Path<(String, String)>,
     Query(streams): Query<AttachQuery>,

@@ -13,19 +13,25 @@ use crate::status_error::StatusError;
 const VERSION: &str = "v1.35.0";
 
 /// Available without authentication, as in a cluster with the default roles.
-pub async fn version() -> Json<Value> {
+pub(super) async fn version() -> Json<Value> {
     Json(json!({
         "major": "1", "minor": "35", "gitVersion": VERSION, "gitCommit": "0".repeat(40), "gitTreeState": "clean",
         "buildDate": "2025-12-17T00:00:00Z", "goVersion": "go1.25.5", "compiler": "gc", "platform": "linux/amd64",
     }))
 }
 
-pub async fn core(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, StatusError> {
+pub(super) async fn core(
+    State(api): Context,
+    headers: HeaderMap,
+) -> Result<Json<Value>, StatusError> {
     api.access.user(&headers)?;
     Ok(Json(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})))
 }
 
-pub async fn groups(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, StatusError> {
+pub(super) async fn groups(
+    State(api): Context,
+    headers: HeaderMap,
+) -> Result<Json<Value>, StatusError> {
     api.access.user(&headers)?;
     let version = json!({"groupVersion": "authorization.k8s.io/v1", "version": "v1"});
     let group =
@@ -33,7 +39,7 @@ pub async fn groups(State(api): Context, headers: HeaderMap) -> Result<Json<Valu
     Ok(Json(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]})))
 }
 
-pub async fn core_resources(
+pub(super) async fn core_resources(
     State(api): Context,
     headers: HeaderMap,
 ) -> Result<Json<Value>, StatusError> {
@@ -48,7 +54,7 @@ pub async fn core_resources(
     ]})))
 }
 
-pub async fn authorization_resources(
+pub(super) async fn authorization_resources(
     State(api): Context,
     headers: HeaderMap,
 ) -> Result<Json<Value>, StatusError> {
@@ -60,7 +66,7 @@ pub async fn authorization_resources(
     ))
 }
 
-pub async fn namespace(
+pub(super) async fn namespace(
     State(api): Context,
     Path(name): Path<String>,
     headers: HeaderMap,

@@ -23,7 +23,7 @@ use crate::status_error::StatusError;
 use crate::store::PodStore;
 
 /// The state that handlers share.
-pub struct ApiState {
+pub(crate) struct ApiState {
     pub store: Arc<PodStore>,
     pub node: Arc<ClusterNode>,
     pub faults: Arc<Faults>,
@@ -42,7 +42,7 @@ pub struct ClusterNamespace {
     pub restricted: bool,
 }
 
-pub type Context = State<Arc<ApiState>>;
+pub(crate) type Context = State<Arc<ApiState>>;
 
 /// Whether a flag of a query is set. As in the real API every value except `0` and `false` counts:
 /// clients send `true`, `True` and `1`.
@@ -50,7 +50,7 @@ fn is_set(flag: &Option<String>) -> bool {
     flag.as_deref().is_some_and(|word| word != "0" && !word.eq_ignore_ascii_case("false"))
 }
 
-pub fn router(api: Arc<ApiState>) -> Router {
+pub(crate) fn router(api: Arc<ApiState>) -> Router {
     Router::new()
         .route("/version", get(discovery::version))
         // The Kubernetes client for Python adds a trailing slash.

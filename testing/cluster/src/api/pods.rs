@@ -20,7 +20,7 @@ use crate::{defaults, validation};
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ListQuery {
+pub(super) struct ListQuery {
     pub label_selector: String,
     pub field_selector: String,
     pub resource_version: String,
@@ -30,7 +30,7 @@ pub struct ListQuery {
     pub send_initial_events: Option<String>,
 }
 
-pub async fn list_all(
+pub(super) async fn list_all(
     state: Context,
     query: Query<ListQuery>,
     headers: HeaderMap,
@@ -38,7 +38,7 @@ pub async fn list_all(
     listed(&state, None, query.0, &headers)
 }
 
-pub async fn list(
+pub(super) async fn list(
     state: Context,
     Path(namespace): Path<String>,
     query: Query<ListQuery>,
@@ -74,7 +74,7 @@ fn listed(
     Ok(Json(list).into_response())
 }
 
-pub async fn create(
+pub(super) async fn create(
     State(api): Context,
     Path(namespace): Path<String>,
     headers: HeaderMap,
@@ -105,7 +105,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(object(&pod))))
 }
 
-pub async fn get(
+pub(super) async fn get(
     State(api): Context,
     Path((namespace, name)): Path<(String, String)>,
     headers: HeaderMap,
@@ -121,11 +121,11 @@ pub async fn get(
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct DeleteQuery {
+pub(super) struct DeleteQuery {
     grace_period_seconds: Option<i64>,
 }
 
-pub async fn delete(
+pub(super) async fn delete(
     State(api): Context,
     Path((namespace, name)): Path<(String, String)>,
     query: Query<DeleteQuery>,
@@ -154,7 +154,7 @@ pub async fn delete(
 }
 
 /// Marks a pod for deletion by its node, or removes it at once when there is nothing to wait for.
-pub fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
+pub(super) fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
     let (namespace, name) = (pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?);
     let uid = pod.metadata.uid.as_deref()?;
     let spec = pod.spec.clone().unwrap_or_default();
@@ -179,7 +179,7 @@ pub fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
 }
 
 /// A pod as JSON.
-pub fn object(pod: &Pod) -> Value {
+pub(super) fn object(pod: &Pod) -> Value {
     serde_json::to_value(pod).unwrap_or_default()
 }
 

@@ -9,7 +9,7 @@ use super::Context;
 use crate::access::AccessRequest;
 use crate::status_error::StatusError;
 
-pub async fn review(
+pub(super) async fn review(
     State(api): Context,
     headers: HeaderMap,
     Json(mut review): Json<Value>,

@@ -32,7 +32,7 @@ struct WatchStream {
     lines: mpsc::Sender<Bytes>,
 }
 
-pub fn watch(
+pub(super) fn watch(
     api: Arc<ApiState>,
     namespace: Option<String>,
     selector: PodSelector,

@@ -42,7 +42,7 @@ const BLOCKED_SYSCALLS: [&str; 50] = [
 ];
 
 /// Paths of one pod on this machine.
-pub struct BundlePaths<'a> {
+pub(crate) struct BundlePaths<'a> {
     /// The directory with one subdirectory per volume.
     pub volumes: &'a Path,
     /// The cgroup of this container, relative to the root of every hierarchy.
@@ -52,7 +52,7 @@ pub struct BundlePaths<'a> {
 }
 
 /// `config.json` of a bundle, or the reason why a kubelet would reject the container.
-pub fn config(
+pub(crate) fn config(
     pod: &Pod,
     container: &Container,
     image: &ClusterImage,

@@ -7,7 +7,7 @@ const MOUNT: &str = "/sys/fs/cgroup";
 
 /// Creates the cgroup of a pod with a process limit, which is a setting of the node, not of the
 /// pod.
-pub fn make(name: &str, pids: u32) -> std::io::Result<()> {
+pub(super) fn make(name: &str, pids: u32) -> std::io::Result<()> {
     let directory = if is_unified() {
         Path::new(MOUNT).join(name)
     } else {
@@ -23,14 +23,14 @@ pub fn make(name: &str, pids: u32) -> std::io::Result<()> {
 }
 
 /// Removes it from every hierarchy.
-pub fn remove(name: &str) {
+pub(super) fn remove(name: &str) {
     for directory in hierarchies() {
         let _ = fs::remove_dir(directory.join(name));
     }
 }
 
 /// How often the kernel's OOM killer has killed a process of this cgroup.
-pub fn oom_kills(name: &str) -> u64 {
+pub(super) fn oom_kills(name: &str) -> u64 {
     let name = name.trim_start_matches('/');
     let files = [
         Path::new(MOUNT).join("memory").join(name).join("memory.oom_control"),

@@ -18,7 +18,7 @@ use super::volumes::PodVolumes;
 
 /// How a container ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContainerExit {
+pub(crate) struct ContainerExit {
     pub code: i32,
     pub out_of_memory: bool,
     /// Why it was never started.
@@ -26,14 +26,14 @@ pub struct ContainerExit {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunState {
+pub(crate) enum RunState {
     Starting,
     /// With the PID of its first process on this machine.
     Running(i32),
     Ended(ContainerExit),
 }
 
-pub struct RuncContainer {
+pub(crate) struct RuncContainer {
     pub id: String,
     pub streams: OutputBroadcast,
     /// Its standard input, if it has one. Taken when a client that attached with `stdinOnce`
@@ -43,7 +43,7 @@ pub struct RuncContainer {
 }
 
 /// The parameters of a start.
-pub struct ContainerStart<'a> {
+pub(crate) struct ContainerStart<'a> {
     pub id: String,
     pub config: Value,
     /// A directory for this container only.
@@ -56,7 +56,7 @@ pub struct ContainerStart<'a> {
 
 impl RuncContainer {
     /// Starts a container. Its streams and its end are handled by tasks in `tasks`.
-    pub async fn start(
+    pub(crate) async fn start(
         start: ContainerStart<'_>,
         volumes: &PodVolumes,
         tasks: &TaskTracker,
@@ -115,20 +115,20 @@ impl RuncContainer {
         Ok(container)
     }
 
-    pub fn state(&self) -> watch::Receiver<RunState> {
+    pub(crate) fn state(&self) -> watch::Receiver<RunState> {
         self.state.subscribe()
     }
 
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         matches!(*self.state.borrow(), RunState::Running(_))
     }
 
     /// Waits until it has started or ended.
-    pub async fn started(&self) {
+    pub(crate) async fn started(&self) {
         let _ = self.state().wait_for(|state| *state != RunState::Starting).await;
     }
 
-    pub async fn ended(&self) -> ContainerExit {
+    pub(crate) async fn ended(&self) -> ContainerExit {
         let mut state = self.state();
         let ended = state.wait_for(|state| matches!(state, RunState::Ended(_))).await;
         match ended.map(|state| state.clone()) {
@@ -138,7 +138,7 @@ impl RuncContainer {
     }
 
     /// Writes to its standard input; false when that is closed.
-    pub async fn write(&self, bytes: &[u8]) -> bool {
+    pub(crate) async fn write(&self, bytes: &[u8]) -> bool {
         match self.stdin.lock().await.as_mut() {
             Some(stdin) => stdin.write_all(bytes).await.is_ok() && stdin.flush().await.is_ok(),
             None => false,
@@ -146,7 +146,7 @@ impl RuncContainer {
     }
 
     /// Sends SIGTERM to its first process, and SIGKILL after the grace period.
-    pub async fn stop(&self, grace: Duration) {
+    pub(crate) async fn stop(&self, grace: Duration) {
         self.started().await;
         if !grace.is_zero() {
             self.signal(Signal::TERM);

@@ -14,7 +14,7 @@ use super::volumes::PodVolumes;
 use super::{ClusterNode, HostedPod, NodeCommand, bundle, cgroup, status};
 use crate::defaults::now;
 
-pub const NODE: &str = "node-1";
+pub(super) const NODE: &str = "node-1";
 
 /// The delay between image pulls, far shorter than on a real node.
 const PULL_RETRY_DELAY: Duration = Duration::from_millis(300);
@@ -45,7 +45,7 @@ struct PodLifecycle {
     group: String,
 }
 
-pub async fn run_pod(
+pub(super) async fn run_pod(
     node: Arc<ClusterNode>,
     pod: Pod,
     hosted: Arc<HostedPod>,

@@ -1,13 +1,13 @@
 //! The only node of the cluster: kubelet and container runtime. It runs the containers of pods with
 //! `runc`.
 
-pub mod bundle;
+pub(crate) mod bundle;
 mod cgroup;
-pub mod container;
-pub mod image;
+pub(crate) mod container;
+pub(crate) mod image;
 mod lifecycle;
 mod status;
-pub mod streams;
+pub(crate) mod streams;
 mod volumes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,10 +27,10 @@ use crate::store::PodStore;
 use container::RuncContainer;
 use image::ClusterImage;
 
-pub use status::condition;
+pub(crate) use status::condition;
 
 /// The configuration of the node.
-pub struct NodeSettings {
+pub(crate) struct NodeSettings {
     pub images: Vec<ClusterImage>,
     /// The process limit of a pod, like a kubelet's `podPidsLimit`.
     pub pod_pids: u32,
@@ -40,7 +40,7 @@ pub struct NodeSettings {
     pub directory: PathBuf,
 }
 
-pub struct ClusterNode {
+pub(crate) struct ClusterNode {
     setup: NodeSettings,
     store: Arc<PodStore>,
     faults: Arc<Faults>,
@@ -52,7 +52,7 @@ pub struct ClusterNode {
 }
 
 /// A pod on this node.
-pub struct HostedPod {
+pub(crate) struct HostedPod {
     orders: mpsc::UnboundedSender<NodeCommand>,
     containers: Mutex<BTreeMap<String, Arc<RuncContainer>>>,
     /// The node's machine has failed: it sends nothing any more, not even the end of a stream.
@@ -63,13 +63,17 @@ pub struct HostedPod {
 
 /// An event of a pod that does not come from an API request.
 #[derive(Debug, Clone)]
-pub enum NodeCommand {
+pub(crate) enum NodeCommand {
     Evict(String),
     Lose,
 }
 
 impl ClusterNode {
-    pub fn new(setup: NodeSettings, store: Arc<PodStore>, faults: Arc<Faults>) -> Arc<ClusterNode> {
+    pub(crate) fn new(
+        setup: NodeSettings,
+        store: Arc<PodStore>,
+        faults: Arc<Faults>,
+    ) -> Arc<ClusterNode> {
         Arc::new(ClusterNode {
             setup,
             store,
@@ -82,7 +86,7 @@ impl ClusterNode {
     }
 
     /// Runs a new pod until it is removed.
-    pub fn host(self: &Arc<ClusterNode>, pod: &Pod) {
+    pub(crate) fn host(self: &Arc<ClusterNode>, pod: &Pod) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let (orders, received) = mpsc::unbounded_channel();
         let hosted = Arc::new(HostedPod {
@@ -104,17 +108,17 @@ impl ClusterNode {
     }
 
     /// The pod with this UID, if it is on this node.
-    pub fn hosted(&self, uid: &str) -> Option<Arc<HostedPod>> {
+    pub(crate) fn hosted(&self, uid: &str) -> Option<Arc<HostedPod>> {
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
 
     /// The number of pods with an object in the API or a process on this node.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Kills all containers and waits until everything is removed.
-    pub async fn end(&self) {
+    pub(crate) async fn end(&self) {
         self.end.cancel();
         self.tasks.close();
         let _ = tokio::time::timeout(Duration::from_secs(20), self.tasks.wait()).await;
@@ -144,12 +148,12 @@ impl ClusterNode {
 }
 
 impl HostedPod {
-    pub fn order(&self, order: NodeCommand) {
+    pub(crate) fn order(&self, order: NodeCommand) {
         // The receiver is gone when the pod has ended.
         let _ = self.orders.send(order);
     }
 
-    pub fn container(&self, name: &str) -> Option<Arc<RuncContainer>> {
+    pub(crate) fn container(&self, name: &str) -> Option<Arc<RuncContainer>> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 

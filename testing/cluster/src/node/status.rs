@@ -11,7 +11,7 @@ use super::image::ClusterImage;
 use crate::defaults::now;
 
 /// Sets a condition, with the time of its last change.
-pub fn condition(pod: &mut Pod, kind: &str, holds: bool, reason: Option<(&str, &str)>) {
+pub(crate) fn condition(pod: &mut Pod, kind: &str, holds: bool, reason: Option<(&str, &str)>) {
     let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     let status = if holds { "True" } else { "False" };
     let unchanged =
@@ -30,13 +30,13 @@ pub fn condition(pod: &mut Pod, kind: &str, holds: bool, reason: Option<(&str, &
 }
 
 /// The scheduler has chosen a node.
-pub fn bound(pod: &mut Pod, node: &str) {
+pub(super) fn bound(pod: &mut Pod, node: &str) {
     pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
     condition(pod, "PodScheduled", true, None);
 }
 
 /// The node has accepted the pod; all containers are waiting.
-pub fn accepted(pod: &mut Pod, ip: &str) {
+pub(super) fn accepted(pod: &mut Pod, ip: &str) {
     let spec = pod.spec.get_or_insert_default();
     let has_init = spec.init_containers.as_ref().is_some_and(|containers| !containers.is_empty());
     let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
@@ -76,7 +76,7 @@ fn status(container: &Container, state: ContainerState) -> ContainerStatus {
 }
 
 /// The node has pulled the image of a container, and reports its digest.
-pub fn pulled(pod: &mut Pod, name: &str, image: &ClusterImage) {
+pub(super) fn pulled(pod: &mut Pod, name: &str, image: &ClusterImage) {
     let status = pod.status.get_or_insert_default();
     let all = status.init_container_statuses.iter_mut().flatten();
     let all = all.chain(status.container_statuses.iter_mut().flatten());
@@ -86,7 +86,7 @@ pub fn pulled(pod: &mut Pod, name: &str, image: &ClusterImage) {
 }
 
 /// Sets the state of one container, by its name.
-pub fn set(pod: &mut Pod, name: &str, id: Option<&str>, state: ContainerState) {
+pub(super) fn set(pod: &mut Pod, name: &str, id: Option<&str>, state: ContainerState) {
     let status = pod.status.get_or_insert_default();
     let is_init =
         status.init_container_statuses.iter().flatten().any(|container| container.name == name);
@@ -101,7 +101,7 @@ pub fn set(pod: &mut Pod, name: &str, id: Option<&str>, state: ContainerState) {
     }
 }
 
-pub fn waiting(reason: &str, message: Option<&str>) -> ContainerState {
+pub(super) fn waiting(reason: &str, message: Option<&str>) -> ContainerState {
     let waiting = ContainerStateWaiting {
         reason: Some(reason.to_owned()),
         message: message.map(str::to_owned),
@@ -109,12 +109,12 @@ pub fn waiting(reason: &str, message: Option<&str>) -> ContainerState {
     ContainerState { waiting: Some(waiting), ..ContainerState::default() }
 }
 
-pub fn running(since: &Time) -> ContainerState {
+pub(super) fn running(since: &Time) -> ContainerState {
     let running = ContainerStateRunning { started_at: Some(since.clone()) };
     ContainerState { running: Some(running), ..ContainerState::default() }
 }
 
-pub fn terminated(id: &str, since: &Time, exit: &ContainerExit) -> ContainerState {
+pub(super) fn terminated(id: &str, since: &Time, exit: &ContainerExit) -> ContainerState {
     let reason = match exit {
         ContainerExit { not_started: Some(_), .. } => "StartError",
         ContainerExit { out_of_memory: true, .. } => "OOMKilled",
@@ -134,14 +134,14 @@ pub fn terminated(id: &str, since: &Time, exit: &ContainerExit) -> ContainerStat
 }
 
 /// All containers run.
-pub fn started(pod: &mut Pod) {
+pub(super) fn started(pod: &mut Pod) {
     condition(pod, "Ready", true, None);
     condition(pod, "ContainersReady", true, None);
     pod.status.get_or_insert_default().phase = Some("Running".to_owned());
 }
 
 /// The pod has ended, by itself or for a given reason.
-pub fn over(pod: &mut Pod, succeeded: bool, why: Option<(&str, &str)>) {
+pub(super) fn over(pod: &mut Pod, succeeded: bool, why: Option<(&str, &str)>) {
     let reason = if succeeded { "PodCompleted" } else { "PodFailed" };
     condition(pod, "Ready", false, Some((reason, "")));
     condition(pod, "ContainersReady", false, Some((reason, "")));

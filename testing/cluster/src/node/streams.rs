@@ -15,7 +15,7 @@ const BACKLOG: usize = 16;
 
 /// Standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StdStream {
+pub(crate) enum StdStream {
     Stdout,
     Stderr,
 }
@@ -23,15 +23,15 @@ pub enum StdStream {
 type Listener = mpsc::Sender<(StdStream, Bytes)>;
 
 /// The listeners of one container; `None` after the end of its output.
-pub struct OutputBroadcast(Mutex<Option<Vec<Listener>>>);
+pub(crate) struct OutputBroadcast(Mutex<Option<Vec<Listener>>>);
 
 impl OutputBroadcast {
-    pub fn new() -> OutputBroadcast {
+    pub(crate) fn new() -> OutputBroadcast {
         OutputBroadcast(Mutex::new(Some(Vec::new())))
     }
 
     /// Receives the output from now on, until the container ends.
-    pub fn listen(&self) -> mpsc::Receiver<(StdStream, Bytes)> {
+    pub(crate) fn listen(&self) -> mpsc::Receiver<(StdStream, Bytes)> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         if let Some(listeners) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             listeners.push(sender);
@@ -40,7 +40,11 @@ impl OutputBroadcast {
     }
 
     /// Forwards both streams to the listeners until both have ended.
-    pub async fn pump(&self, stdout: impl AsyncRead + Unpin, stderr: impl AsyncRead + Unpin) {
+    pub(crate) async fn pump(
+        &self,
+        stdout: impl AsyncRead + Unpin,
+        stderr: impl AsyncRead + Unpin,
+    ) {
         tokio::join!(
             self.pass_on(StdStream::Stdout, stdout),
             self.pass_on(StdStream::Stderr, stderr)

@@ -25,7 +25,7 @@ echo held
 exec cat >/dev/null
 "#;
 
-pub struct PodVolumes {
+pub(crate) struct PodVolumes {
     holder: Child,
     pid: u32,
     directory: PathBuf,
@@ -33,7 +33,7 @@ pub struct PodVolumes {
 
 impl PodVolumes {
     /// Creates the volumes below `directory`.
-    pub async fn make(pod: &Pod, directory: &Path) -> io::Result<PodVolumes> {
+    pub(crate) async fn make(pod: &Pod, directory: &Path) -> io::Result<PodVolumes> {
         let spec = pod.spec.clone().unwrap_or_default();
         let group = spec.security_context.clone().unwrap_or_default().fs_group;
         let mut orders: Vec<String> = Vec::new();
@@ -77,18 +77,18 @@ impl PodVolumes {
         Ok(PodVolumes { holder, pid, directory: directory.to_owned() })
     }
 
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// A command in the mount namespace with the volumes.
-    pub fn command(&self, program: &str) -> Command {
+    pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.pid)).arg("--").arg(program);
         command
     }
 
-    pub async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         drop(self.holder.stdin.take());
         let _ = self.holder.kill().await;
     }

@@ -8,11 +8,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
-pub const NAMESPACE: &str = "boxes";
-pub const IMAGE: &str = "tests/shell:1";
+pub(crate) const NAMESPACE: &str = "boxes";
+pub(crate) const IMAGE: &str = "tests/shell:1";
 
 /// A cluster, or `None` with a message where none can run.
-pub fn start(test: &str) -> Option<TestCluster> {
+pub(crate) fn start(test: &str) -> Option<TestCluster> {
     if let Some(missing) = cluster::missing_requirement() {
         println!("NEEDS ROOT: {test} was not run, because there is no {missing}");
         return None;
@@ -25,23 +25,23 @@ pub fn start(test: &str) -> Option<TestCluster> {
 }
 
 /// A kubeconfig with all permissions.
-pub fn admin(cluster: &TestCluster) -> PathBuf {
+pub(crate) fn admin(cluster: &TestCluster) -> PathBuf {
     cluster.kubeconfig("admin", NAMESPACE, vec![RbacRule::all()]).unwrap()
 }
 
-pub async fn client(kubeconfig: &Path) -> Client {
+pub(crate) async fn client(kubeconfig: &Path) -> Client {
     let config = Kubeconfig::read_from(kubeconfig).unwrap();
     let config =
         Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }
 
-pub async fn pods(cluster: &TestCluster) -> Api<Pod> {
+pub(crate) async fn pods(cluster: &TestCluster) -> Api<Pod> {
     Api::namespaced(client(&admin(cluster)).await, NAMESPACE)
 }
 
 /// A pod that satisfies the restricted standard and runs a shell script.
-pub fn body(name: &str, script: &str) -> Value {
+pub(crate) fn body(name: &str, script: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "labels": {"app": "test"}},
@@ -59,16 +59,16 @@ pub fn body(name: &str, script: &str) -> Value {
     })
 }
 
-pub fn pod(body: Value) -> Pod {
+pub(crate) fn pod(body: Value) -> Pod {
     serde_json::from_value(body).unwrap()
 }
 
 /// The phase of the one pod there is.
-pub fn phase(pods: &[Pod]) -> &str {
+pub(crate) fn phase(pods: &[Pod]) -> &str {
     pods.first().and_then(|pod| pod.status.as_ref()?.phase.as_deref()).unwrap_or("none")
 }
 
 /// `status` of a pod, to look at.
-pub fn status(pod: &Pod) -> Value {
+pub(crate) fn status(pod: &Pod) -> Value {
     serde_json::to_value(pod.status.clone().unwrap_or_default()).unwrap()
 }

@@ -9,7 +9,7 @@ use crate::commands::version;
 
 /// The latency distribution of one side, in milliseconds.
 #[derive(Serialize)]
-pub struct Figures {
+pub(super) struct Figures {
     pub min_ms: f64,
     pub p50_ms: f64,
     pub p99_ms: f64,
@@ -18,7 +18,7 @@ pub struct Figures {
 
 impl Figures {
     /// Needs at least one sample.
-    pub fn from_samples(mut samples: Vec<f64>) -> Self {
+    pub(super) fn from_samples(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let rank = (samples.len() as f64 * share).ceil() as usize;
@@ -30,7 +30,7 @@ impl Figures {
 
 /// Properties of the machine and the build that affect the figures.
 #[derive(Serialize)]
-pub struct Machine {
+pub(super) struct Machine {
     cores: usize,
     kernel: String,
     arch: &'static str,
@@ -39,7 +39,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn current(python: &Path) -> Self {
+    pub(super) fn current(python: &Path) -> Self {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -52,7 +52,7 @@ impl Machine {
 }
 
 #[derive(Serialize)]
-pub struct LatencyReport {
+pub(super) struct LatencyReport {
     machine: Machine,
     runs: u32,
     bare: Figures,
@@ -64,7 +64,7 @@ pub struct LatencyReport {
 }
 
 impl LatencyReport {
-    pub fn new(machine: Machine, runs: u32, bare: Figures, api: Figures) -> Self {
+    pub(super) fn new(machine: Machine, runs: u32, bare: Figures, api: Figures) -> Self {
         let difference_ms = round(api.p50_ms - bare.p50_ms);
         let ratio = round(api.p50_ms / bare.p50_ms);
         Self { machine, runs, bare, api, difference_ms, ratio }

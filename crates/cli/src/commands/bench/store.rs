@@ -19,7 +19,7 @@ use report::{BenchSetup, StoreLevel, StoreReport};
 use work::{StoreWork, WorkCount};
 
 /// Numbers of concurrent workers, one column of figures each.
-pub const WORKERS: [usize; 3] = [1, 4, 16];
+pub(super) const WORKERS: [usize; 3] = [1, 4, 16];
 const TENANTS: usize = 8;
 /// Executions that are queued before claims are measured, per second of measuring. More than any
 /// Postgres can claim, so that the queue never runs empty.
@@ -28,7 +28,7 @@ const QUEUED_PER_SECOND: f64 = 6000.0;
 const RETENTION_BATCH: i64 = 100;
 
 #[derive(Args)]
-pub struct StoreArgs {
+pub(super) struct StoreArgs {
     /// Seconds to measure, in total. Filling the tables takes additional time.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=3600))]
     seconds: u32,
@@ -39,7 +39,7 @@ pub struct StoreArgs {
     server: server::config::Args,
 }
 
-pub async fn run(args: &StoreArgs, output: Output) -> Result<ExitCode> {
+pub(super) async fn run(args: &StoreArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     if !config.is_postgres() {
         bail!(

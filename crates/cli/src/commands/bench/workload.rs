@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::serve;
 use crate::connection;
 
-pub const NAME: &str = "bench";
+pub(super) const NAME: &str = "bench";
 const INPUT: &str = r#"{"numbers":[1,2,3,4,5,6,7,8,9,10]}"#;
 
 const MANIFEST: &str = "---
@@ -41,19 +41,19 @@ with open(os.environ["SANDBOX_OUTPUT"], "w") as output:
 "#;
 
 /// The input document of every run.
-pub fn input() -> Box<RawValue> {
+pub(super) fn input() -> Box<RawValue> {
     RawValue::from_string(INPUT.to_owned()).expect("the constant is JSON")
 }
 
 /// A temporary directory with the skill, the server's data and the bare script's output.
-pub struct Workload {
+pub(super) struct Workload {
     directory: TempDir,
     /// The interpreter that the sandbox uses.
     pub python: PathBuf,
 }
 
 impl Workload {
-    pub async fn new() -> Result<Self> {
+    pub(super) async fn new() -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("skillbox-bench-")
             .tempdir()
@@ -77,7 +77,7 @@ impl Workload {
     }
 
     /// The script without Skillbox: same interpreter, same input, same work.
-    pub fn bare_command(&self) -> Command {
+    pub(super) fn bare_command(&self) -> Command {
         let mut command = Command::new(&self.python);
         command.arg(self.path(NAME).join("main.py"));
         command.env("SANDBOX_INPUT", INPUT).env("SANDBOX_OUTPUT", self.path("bare-output.json"));
@@ -87,7 +87,10 @@ impl Workload {
 
     /// Starts an embedded server with the skill, runs `work`, and then drains the server, so that
     /// nothing uses the temporary directory when it is deleted.
-    pub async fn serve_while<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+    pub(super) async fn serve_while<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T>,
+    ) -> Result<T> {
         let (bound_sender, bound_receiver) = oneshot::channel::<Bound>();
         let stop = CancellationToken::new();
         let serving = server::serve_until(

@@ -24,7 +24,7 @@ use crate::local_run::{self, LocalArgs, RunMetadata};
 use run_capture::RunCapture;
 use run_files::RunFiles;
 
-pub struct DirectorySkills {
+pub(super) struct DirectorySkills {
     dir: PathBuf,
     args: LocalArgs,
     files: RunFiles,
@@ -34,7 +34,11 @@ pub struct DirectorySkills {
 
 impl DirectorySkills {
     /// `files` is the user's directory for the files of runs, if one was given.
-    pub fn new(dir: PathBuf, args: LocalArgs, files: Option<PathBuf>) -> Result<DirectorySkills> {
+    pub(super) fn new(
+        dir: PathBuf,
+        args: LocalArgs,
+        files: Option<PathBuf>,
+    ) -> Result<DirectorySkills> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(DirectorySkills {
             dir,

@@ -23,7 +23,7 @@ const INVALID_KEY: &str = "The server rejected the API key. Start `skillbox mcp`
 /// Maximum number of cached skill details. A full cache is cleared.
 const MAX_CACHED_DETAILS: usize = 1000;
 
-pub struct ServerSkills {
+pub(super) struct ServerSkills {
     client: Client,
     /// The last archive with its digest, because agents read a skill file by file.
     last_archive: Mutex<Option<(String, Vec<u8>)>>,
@@ -32,7 +32,7 @@ pub struct ServerSkills {
 }
 
 impl ServerSkills {
-    pub fn new(client: Client) -> ServerSkills {
+    pub(super) fn new(client: Client) -> ServerSkills {
         ServerSkills { client, last_archive: Mutex::default(), details: Mutex::default() }
     }
 

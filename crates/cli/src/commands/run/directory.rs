@@ -14,7 +14,7 @@ use crate::local_run::{
 use crate::output::{Output, note};
 use crate::{terminal, text};
 
-pub async fn run(path: &Path, args: &RunArgs, output: Output) -> Result<ExitCode> {
+pub(super) async fn run(path: &Path, args: &RunArgs, output: Output) -> Result<ExitCode> {
     let script = args.script();
     let destination = match script {
         Some(_) if !output.is_json() => LogDestination::Split,

@@ -13,7 +13,7 @@ use crate::output::{Output, note};
 use crate::{skill_reader, terminal, text};
 
 #[derive(Args)]
-pub struct LintArgs {
+pub(crate) struct LintArgs {
     /// Skill directories or zips.
     #[arg(required = true, value_name = "DIR|ZIP")]
     paths: Vec<PathBuf>,
@@ -29,14 +29,14 @@ pub struct LintArgs {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LintFormat {
+pub(crate) enum LintFormat {
     Table,
     Json,
     Sarif,
 }
 
 /// The result of checking one skill.
-pub struct LintResult {
+pub(crate) struct LintResult {
     pub path: PathBuf,
     pub findings: Vec<Finding>,
     /// Identifies a valid skill, or contains the error of an invalid one.
@@ -56,7 +56,7 @@ struct InvalidSkill {
 
 impl LintResult {
     /// Reads and checks one skill. `Err` means that the skill could not be read at all.
-    pub fn read(path: &Path, profile: Profile) -> Result<Self> {
+    pub(crate) fn read(path: &Path, profile: Profile) -> Result<Self> {
         let (findings, identity) = match skill_reader::read(path)? {
             Ok(package) => {
                 let mut findings = package.findings_for(profile);
@@ -73,7 +73,7 @@ impl LintResult {
     }
 
     /// Whether no finding makes the check fail.
-    pub fn passes(&self, strict: bool) -> bool {
+    pub(crate) fn passes(&self, strict: bool) -> bool {
         !self.findings.iter().any(|finding| match finding.severity {
             Severity::Error => true,
             Severity::Warning => strict,
@@ -119,7 +119,7 @@ impl LintResult {
 }
 
 /// Exit code 1 means that a skill has errors, 2 that one could not be read.
-pub fn run(args: &LintArgs, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(args: &LintArgs, output: Output) -> Result<ExitCode> {
     let results = args
         .paths
         .iter()
@@ -148,7 +148,7 @@ pub fn run(args: &LintArgs, output: Output) -> Result<ExitCode> {
 }
 
 /// `warning[name_not_portable] SKILL.md:2: other runtimes refuse the name`
-pub fn format_finding(finding: &Finding, base: Option<&Path>) -> String {
+pub(crate) fn format_finding(finding: &Finding, base: Option<&Path>) -> String {
     let path = match (base, &finding.path) {
         (Some(skill), Some(path)) => Some(skill.join(path).display().to_string()),
         (Some(skill), None) => Some(skill.display().to_string()),
@@ -166,7 +166,7 @@ pub fn format_finding(finding: &Finding, base: Option<&Path>) -> String {
 }
 
 /// Prints findings to standard error, for commands whose result is something else.
-pub fn print_findings(findings: &[Finding]) {
+pub(crate) fn print_findings(findings: &[Finding]) {
     for finding in findings {
         note(&format_finding(finding, None));
     }

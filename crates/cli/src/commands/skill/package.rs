@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::{skill_reader, text};
 
 #[derive(Args)]
-pub struct PackageArgs {
+pub(crate) struct PackageArgs {
     /// The skill's directory, or a zip to convert to the canonical form.
     #[arg(value_name = "DIR")]
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct PackageArgs {
     out: Option<PathBuf>,
 }
 
-pub fn run(args: &PackageArgs, output: Output) -> Result<ExitCode> {
+pub(super) fn run(args: &PackageArgs, output: Output) -> Result<ExitCode> {
     let package = skill_reader::read_valid(&args.path)?;
     lint::print_findings(&package.findings);
     let manifest = &package.manifest;

@@ -13,7 +13,7 @@ use crate::output_directory::OutputDirectory;
 use crate::{input, terminal};
 
 #[derive(Args)]
-pub struct PullArgs {
+pub(crate) struct PullArgs {
     /// The skill's name, or name@version.
     name: String,
     /// Directory to create, or file to write with --zip. By default the skill's name.
@@ -24,7 +24,7 @@ pub struct PullArgs {
     zip: bool,
 }
 
-pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()> {
+pub(super) async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()> {
     let (name, version) = input::name_and_version(&args.name);
     let package = fetch(client, name, version).await?;
     let manifest = &package.manifest;
@@ -67,7 +67,7 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
 
 /// Fetches a published skill with its signature. The server is not trusted: its archive must pass the
 /// same checks as an upload before anything is written to disk.
-pub async fn fetch(client: &Client, name: &str, version: &str) -> Result<Package> {
+pub(super) async fn fetch(client: &Client, name: &str, version: &str) -> Result<Package> {
     let limits = PackageLimits::default();
     let max = usize::try_from(limits.unpacked_bytes).unwrap_or(usize::MAX);
     let skill = client.skill(name, version).await?;

@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::{progress, skill_reader, terminal, text};
 
 /// Publishes the skills one by one, and stops at the first failure.
-pub async fn run(
+pub(crate) async fn run(
     client: &Client,
     paths: &[PathBuf],
     if_changed: bool,
@@ -61,7 +61,7 @@ async fn is_published(client: &Client, package: &Package) -> Result<bool, Client
 }
 
 /// Uploads an archive with a progress bar.
-pub async fn upload(
+pub(crate) async fn upload(
     client: &Client,
     label: &str,
     archive: Bytes,
@@ -75,7 +75,7 @@ pub async fn upload(
 
 /// The result of an upload as text. The server responds with 200 if it already had exactly this
 /// content.
-pub fn outcome(pushed: &Reply<PublishedSkill>) -> &'static str {
+pub(crate) fn outcome(pushed: &Reply<PublishedSkill>) -> &'static str {
     match pushed.status.as_deref() {
         Some("review") => "held for review",
         _ if pushed.http_status == 200 => "unchanged",

@@ -7,7 +7,7 @@ use super::NameArgs;
 use crate::output::{Output, note};
 use crate::{input, terminal};
 
-pub async fn approve(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
+pub(super) async fn approve(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
     let skill = fetch_reviewed_version(client, args).await?;
     let reviewed = client.approve_skill(&skill.name, &skill.version, digest(&skill)?).await?;
     confirm(
@@ -17,7 +17,7 @@ pub async fn approve(client: &Client, args: &NameArgs, output: Output) -> Result
     )
 }
 
-pub async fn reject(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
+pub(super) async fn reject(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
     let skill = fetch_reviewed_version(client, args).await?;
     let reviewed = client.reject_skill(&skill.name, &skill.version, digest(&skill)?).await?;
     confirm(
@@ -57,7 +57,7 @@ fn confirm(output: Output, raw: &str, message: &str) -> Result<()> {
 }
 
 /// `error[miner] main.sh:2: this mines cryptocurrency`
-pub fn format_finding(finding: &SkillFinding) -> String {
+pub(super) fn format_finding(finding: &SkillFinding) -> String {
     let location = match (&finding.path, finding.line) {
         (Some(path), Some(line)) => format!(" {path}:{line}:"),
         (Some(path), None) => format!(" {path}:"),

@@ -8,7 +8,7 @@ use skill::{Finding, Profile, RULES, SCAN_RULES, Severity};
 use super::lint::LintResult;
 
 /// A log with one run: all rules of the profile and of the scanner, and one result per finding.
-pub fn document(results: &[LintResult], profile: Profile) -> Value {
+pub(super) fn document(results: &[LintResult], profile: Profile) -> Value {
     let rules: Vec<Value> = RULES
         .iter()
         .chain(SCAN_RULES)

@@ -11,7 +11,7 @@ use language::Language;
 use crate::output::{Output, note};
 
 #[derive(Args)]
-pub struct NewArgs {
+pub(crate) struct NewArgs {
     /// The skill's name: lower case letters, digits and dashes.
     name: String,
     /// Language of the script.
@@ -25,7 +25,7 @@ fn language_parser() -> impl TypedValueParser<Value = Language> {
         .try_map(|name| name.parse::<Language>())
 }
 
-pub fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
+pub(super) fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
     check_name(&args.name)?;
     let directory = PathBuf::from(&args.name);
     if directory.exists() {

@@ -16,7 +16,7 @@ use skill::signature::{
 use crate::output::Output;
 use crate::terminal;
 
-pub fn sign(
+pub(super) fn sign(
     path: &Path,
     key: &SecretKey,
     out: Option<&Path>,
@@ -46,7 +46,7 @@ pub fn sign(
 
 /// Exit code 1 means that the signature is missing or does not match, 2 that the file could not be
 /// read.
-pub fn verify(
+pub(super) fn verify(
     path: &Path,
     signature: Option<&Path>,
     keys: &[PublicKey],

@@ -18,7 +18,7 @@ use crate::output_directory::OutputDirectory;
 use crate::skill_reader;
 
 #[derive(Args)]
-pub struct KeygenArgs {
+pub(crate) struct KeygenArgs {
     /// File for the secret key. The public key is written beside it with the extension .pub.
     #[arg(long, value_name = "FILE", default_value = "skillbox.key")]
     key: PathBuf,
@@ -30,7 +30,7 @@ pub struct KeygenArgs {
 }
 
 #[derive(Args)]
-pub struct SignArgs {
+pub(crate) struct SignArgs {
     /// The skill's directory, or its zip with --out.
     #[arg(value_name = "DIR|ZIP|FILE")]
     path: PathBuf,
@@ -48,7 +48,7 @@ pub struct SignArgs {
 }
 
 #[derive(Args)]
-pub struct StatementArgs {
+pub(crate) struct StatementArgs {
     /// The skill's directory or zip.
     #[arg(value_name = "DIR|ZIP")]
     path: PathBuf,
@@ -61,7 +61,7 @@ struct PasswordArgs {
     password_file: Option<PathBuf>,
 }
 
-pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
+pub(super) fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
     let public_path = args.key.with_extension("pub");
     for path in [&args.key, &public_path] {
         if path.exists() {
@@ -95,7 +95,7 @@ pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
+pub(super) fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
     if args.file {
         let key = secret_key(&args.key, &args.password)?;
         return signed_file::sign(&args.path, &key, args.out.as_deref(), now(), output);
@@ -126,7 +126,7 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
+pub(super) fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
     let package = skill_reader::read_valid(&args.path)?;
     let statement = SkillStatement::from_package(&package);
     match output.is_json() {

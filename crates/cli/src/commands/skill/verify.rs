@@ -16,7 +16,7 @@ use crate::output::Output;
 use crate::{connection, input, skill_reader, terminal};
 
 #[derive(Args)]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// A directory or zip, or the name or name@version of a published skill.
     #[arg(value_name = "DIR|ZIP|NAME|FILE")]
     skill: String,
@@ -32,7 +32,7 @@ pub struct VerifyArgs {
 }
 
 /// Exit code 1 means that the skill is not trusted, 2 that this could not be determined.
-pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<ExitCode> {
+pub(super) async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<ExitCode> {
     let keys = public_keys(&args.keys)?;
     if args.file {
         return signed_file::verify(
@@ -60,7 +60,7 @@ pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<E
 }
 
 /// Parses public keys. Each value is the path of a file, or the key itself.
-pub fn public_keys(values: &[String]) -> Result<Vec<PublicKey>> {
+pub(crate) fn public_keys(values: &[String]) -> Result<Vec<PublicKey>> {
     let key = |value: &String| {
         let path = Path::new(value);
         let text = match path.exists() {

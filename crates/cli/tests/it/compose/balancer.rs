@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::engine::{repository, variable};
 
 /// Dropped, it is told to end.
-pub struct Balancer {
+pub(super) struct Balancer {
     /// Where the API is.
     pub api: String,
     /// Where signed downloads are.
@@ -21,7 +21,7 @@ pub struct Balancer {
 
 impl Balancer {
     /// nginx as scripts/test-engine.sh unpacked it. None without, and then it says so.
-    pub fn program(what: &str) -> Option<PathBuf> {
+    pub(super) fn program(what: &str) -> Option<PathBuf> {
         let directory = variable("SKILLBOX_TEST_IMAGES").unwrap_or_default();
         let program = Path::new(&directory).join("nginx/usr/sbin/nginx");
         if !program.exists() {
@@ -30,7 +30,7 @@ impl Balancer {
         program.exists().then_some(program)
     }
 
-    pub fn start(
+    pub(super) fn start(
         program: &Path,
         ports: [u16; 2],
         replicas: &[String; 2],

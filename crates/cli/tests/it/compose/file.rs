@@ -8,29 +8,29 @@ use serde_json::Value;
 
 use crate::engine::repository;
 
-pub type Variables = BTreeMap<String, String>;
+pub(super) type Variables = BTreeMap<String, String>;
 
-pub struct Compose {
+pub(super) struct Compose {
     pub document: Value,
 }
 
 impl Compose {
-    pub fn read(variables: &Variables) -> Self {
+    pub(super) fn read(variables: &Variables) -> Self {
         let text =
             std::fs::read_to_string(repository().join("docker-compose.yml")).expect("the file");
         Self { document: serde_saphyr::from_str(&filled_in(&text, variables)).expect("YAML") }
     }
 
-    pub fn services(&self) -> Vec<(&str, &Value)> {
+    pub(super) fn services(&self) -> Vec<(&str, &Value)> {
         let services = self.document["services"].as_object().expect("services");
         services.iter().map(|(name, service)| (name.as_str(), service)).collect()
     }
 
-    pub fn service(&self, name: &str) -> &Value {
+    pub(super) fn service(&self, name: &str) -> &Value {
         self.document["services"].get(name).unwrap_or_else(|| panic!("a service {name}"))
     }
 
-    pub fn environment(&self, service: &str) -> Variables {
+    pub(super) fn environment(&self, service: &str) -> Variables {
         let Some(environment) = self.service(service)["environment"].as_object() else {
             return Variables::new();
         };
@@ -41,7 +41,7 @@ impl Compose {
     }
 
     /// What stands after `skillbox`: the file's command, or the image's.
-    pub fn command(&self, service: &str) -> Vec<String> {
+    pub(super) fn command(&self, service: &str) -> Vec<String> {
         let words = |words: &Vec<Value>| {
             words.iter().map(|word| word.as_str().expect("a word").to_owned()).collect()
         };
@@ -69,12 +69,12 @@ fn filled_in(text: &str, variables: &Variables) -> String {
 }
 
 /// The secrets, as the script makes them for a person.
-pub fn make_secrets(file: &Path) -> Output {
+pub(super) fn make_secrets(file: &Path) -> Output {
     let script = repository().join("deploy/docker/make-secrets.sh");
     Command::new(script).arg(file).output().expect("the script runs")
 }
 
-pub fn secrets(file: &Path) -> Variables {
+pub(super) fn secrets(file: &Path) -> Variables {
     let text = std::fs::read_to_string(file).expect("the secrets");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let variables = lines.map(|line| line.split_once('=').expect("a variable"));

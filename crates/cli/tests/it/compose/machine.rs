@@ -22,7 +22,7 @@ use crate::postgres::cluster;
 use crate::support::{run_command, skillbox, write_skill};
 
 /// Dropped from above: who asks ends before who answers.
-pub struct Machine {
+pub(super) struct Machine {
     pub balancer: Balancer,
     replicas: [Part; 2],
     _worker: Part,
@@ -35,7 +35,7 @@ pub struct Machine {
 
 impl Machine {
     /// None where this machine lacks a part, and then it says so.
-    pub fn start(mut variables: Variables) -> Option<Self> {
+    pub(super) fn start(mut variables: Variables) -> Option<Self> {
         let what = "docker-compose.yml's processes on one machine";
         let engine = Engine::here(what)?;
         let Some(objects) = variable("SKILLBOX_TEST_S3_ENDPOINT") else {
@@ -97,16 +97,16 @@ impl Machine {
     }
 
     /// The API as callers reach it.
-    pub fn balanced(&self) -> Api {
+    pub(super) fn balanced(&self) -> Api {
         Api::new(&self.balancer.api, &self.key)
     }
 
-    pub fn replicas(&self) -> [Api; 2] {
+    pub(super) fn replicas(&self) -> [Api; 2] {
         self.replicas.each_ref().map(|part| Api::new(&part.url(), &self.key))
     }
 
     /// Publishes a one-script skill through the first replica.
-    pub fn push(&self, name: &str, script: &str, text: &str) {
+    pub(super) fn push(&self, name: &str, script: &str, text: &str) {
         let directory = self.home.path().join(name);
         write_skill(&directory, name, script, text);
         let mut command = skillbox(self.home.path());
@@ -118,7 +118,7 @@ impl Machine {
     }
 
     /// Containers of running skills, and leftovers.
-    pub fn containers(&self) -> Vec<String> {
+    pub(super) fn containers(&self) -> Vec<String> {
         let images =
             ["python", "node", "bash"].map(|runtime| format!("ancestor=skillbox/{runtime}:1"));
         let filters = images.iter().flat_map(|image| ["--filter", image]);

@@ -13,7 +13,7 @@ use crate::load::{ExecutionEnd, Request, RequestLoad, SendMode};
 use crate::support::Server;
 
 /// One data directory, and the servers that are started and killed on it.
-pub struct CrashTest {
+pub(super) struct CrashTest {
     pub server: Server,
     mounts: BTreeSet<String>,
     requests: usize,
@@ -22,14 +22,14 @@ pub struct CrashTest {
 }
 
 /// The state right after a server was killed.
-pub struct Crash {
+pub(super) struct Crash {
     pub leftovers: ServerLeftovers,
     pub rows: Vec<Execution>,
     load: RequestLoad,
 }
 
 impl CrashTest {
-    pub fn start() -> Self {
+    pub(super) fn start() -> Self {
         if !can_inspect_all_processes() {
             println!(
                 "NEEDS ROOT: crash: that no cgroup and no sandbox user outlives a server (the rest of it ran)"
@@ -43,13 +43,13 @@ impl CrashTest {
         CrashTest { server, mounts, requests: 0, ended: BTreeMap::new() }
     }
 
-    pub fn send(&mut self, kinds: &[(&str, SendMode, usize)]) -> RequestLoad {
+    pub(super) fn send(&mut self, kinds: &[(&str, SendMode, usize)]) -> RequestLoad {
         let mut load = RequestLoad::new();
         self.send_with(&mut load, kinds);
         load
     }
 
-    pub fn send_with(&mut self, load: &mut RequestLoad, kinds: &[(&str, SendMode, usize)]) {
+    pub(super) fn send_with(&mut self, load: &mut RequestLoad, kinds: &[(&str, SendMode, usize)]) {
         let api = Api::for_server(&self.server);
         for (skill, wait, count) in kinds {
             for _ in 0..*count {
@@ -60,12 +60,12 @@ impl CrashTest {
     }
 
     /// The number of processes with this name in the server's sandboxes.
-    pub fn count_processes(&self, name: &str) -> usize {
+    pub(super) fn count_processes(&self, name: &str) -> usize {
         descendants(self.server.pid()).iter().filter(|process| process.name == name).count()
     }
 
     /// Kills the server and reads the state that it left.
-    pub async fn crash(&mut self, mut load: RequestLoad) -> Crash {
+    pub(super) async fn crash(&mut self, mut load: RequestLoad) -> Crash {
         let leftovers = ServerLeftovers::record(self.server.pid(), &self.mounts);
         self.server.kill();
         load.collect_remaining().await;
@@ -76,7 +76,7 @@ impl CrashTest {
     }
 
     /// Restarts the server and checks that every execution gets the expected end.
-    pub async fn recover(&mut self, crash: Crash) {
+    pub(super) async fn recover(&mut self, crash: Crash) {
         self.server.restart();
         let api = Api::for_server(&self.server);
         let listed = api.wait_until_all_ended().await;
@@ -159,7 +159,7 @@ impl CrashTest {
 
     /// Waits until so many active executions have blobs, and then stops the server with SIGSTOP, so
     /// that it is killed in that state.
-    pub async fn stop_while_storing_files(&self, count: usize) {
+    pub(super) async fn stop_while_storing_files(&self, count: usize) {
         let api = Api::for_server(&self.server);
         let storing = async || {
             let running = api.executions(Some("running")).await;
@@ -172,7 +172,7 @@ impl CrashTest {
     }
 
     /// Whether executions that were active when the server was killed have blobs.
-    pub fn has_blobs_of_active(&self, rows: &[Execution]) -> bool {
+    pub(super) fn has_blobs_of_active(&self, rows: &[Execution]) -> bool {
         rows.iter()
             .any(|row| !row.status.is_terminal() && !self.blobs(&row.id.to_string()).is_empty())
     }

@@ -12,21 +12,21 @@ use crate::support::Server;
 
 /// Which processes survived to report their counters.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum CounterCoverage {
+pub(super) enum CounterCoverage {
     /// All of them, so the counters are complete.
     Complete,
     /// Some died with their counters, or did not get the confirmation of a commit.
     Partial,
 }
 
-pub struct StoredState {
+pub(super) struct StoredState {
     store: Store,
     rows: Vec<Execution>,
 }
 
 impl StoredState {
     /// Loads all executions. All of them must have ended.
-    pub async fn load(fleet: &Fleet) -> StoredState {
+    pub(super) async fn load(fleet: &Fleet) -> StoredState {
         let store = Store::open(&fleet.database.address()).await.expect("the fleet's database");
         let mut rows: Vec<Execution> = Vec::new();
         loop {
@@ -43,7 +43,10 @@ impl StoredState {
     }
 
     /// Exactly the accepted runs are stored: none is missing and none is stored twice.
-    pub fn assert_stored_once<'a>(&self, accepted: impl IntoIterator<Item = &'a AcceptedRun>) {
+    pub(super) fn assert_stored_once<'a>(
+        &self,
+        accepted: impl IntoIterator<Item = &'a AcceptedRun>,
+    ) {
         let accepted: Vec<&str> =
             accepted.into_iter().map(|accepted| accepted.id.as_str()).collect();
         let ids: BTreeSet<&str> = accepted.iter().copied().collect();
@@ -62,7 +65,7 @@ impl StoredState {
     }
 
     /// How many of these a fault affected: they are lost, or had more than one attempt.
-    pub fn count_affected(&self, accepted: &[AcceptedRun]) -> usize {
+    pub(super) fn count_affected(&self, accepted: &[AcceptedRun]) -> usize {
         let ids: BTreeSet<&str> = accepted.iter().map(|accepted| accepted.id.as_str()).collect();
         let is_affected =
             |row: &&Execution| row.attempt != 1 || row.outcome.as_deref() == Some("lost");
@@ -74,14 +77,14 @@ impl StoredState {
     }
 
     /// The end times of lost executions.
-    pub fn lost_at(&self) -> impl Iterator<Item = i64> {
+    pub(super) fn lost_at(&self) -> impl Iterator<Item = i64> {
         let lost = self.rows.iter().filter(|row| row.outcome.as_deref() == Some("lost"));
         lost.map(|row| row.finished_at.expect("it has ended"))
     }
 
     /// No object exists without its row, and no row without its object. This is polled, because a
     /// worker that lost its lease removes its objects a little later.
-    pub async fn assert_objects_match(&self, fleet: &Fleet) {
+    pub(super) async fn assert_objects_match(&self, fleet: &Fleet) {
         let mut expected = BTreeSet::new();
         for row in &self.rows {
             expected.extend(archive_key(row).map(|key| key.as_str().to_owned()));
@@ -108,7 +111,11 @@ impl StoredState {
 
     /// No survivor has a used slot, and together they counted no end twice. If all processes survived,
     /// no end is missing either.
-    pub async fn assert_counters_match(&self, survivors: &[&Server], counted: CounterCoverage) {
+    pub(super) async fn assert_counters_match(
+        &self,
+        survivors: &[&Server],
+        counted: CounterCoverage,
+    ) {
         let mut ends: BTreeMap<String, u64> = BTreeMap::new();
         let mut requeued = 0;
         for server in survivors {

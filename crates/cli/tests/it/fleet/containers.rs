@@ -12,13 +12,13 @@ use crate::engine::{Engine, repository};
 /// Timeout for the removal of containers after a crash.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
-pub struct Containers {
+pub(crate) struct Containers {
     pub engine: Engine,
     directory: TempDir,
 }
 
 impl Containers {
-    pub fn start() -> Containers {
+    pub(crate) fn start() -> Containers {
         let directory =
             tempfile::Builder::new().prefix("skillbox-engine-").tempdir().expect("a directory");
         let engine = Engine { host: String::new() };
@@ -33,19 +33,19 @@ impl Containers {
     }
 
     /// Kills dockerd and starts another one.
-    pub fn restart(&self) {
+    pub(crate) fn restart(&self) {
         self.script("restart");
     }
 
     /// All containers, running or not; `filter` as in `docker ps --filter`.
-    pub fn list(&self, filter: &str) -> Vec<String> {
+    pub(crate) fn list(&self, filter: &str) -> Vec<String> {
         let printed =
             self.engine.docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", filter]);
         printed.lines().map(str::to_owned).collect()
     }
 
     /// Waits until these containers, or all of them, are removed.
-    pub async fn wait_until_removed(&self, these: Option<&[String]>) {
+    pub(crate) async fn wait_until_removed(&self, these: Option<&[String]>) {
         let deadline = Instant::now() + REMOVAL_TIMEOUT;
         loop {
             let mut remaining = self.list("label=skillbox.owner");

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-pub struct ObjectStore {
+pub(crate) struct ObjectStore {
     pub endpoint: String,
     pub access_key: String,
     pub secret_key: String,
@@ -16,7 +16,7 @@ pub struct ObjectStore {
 }
 
 impl ObjectStore {
-    pub fn start() -> ObjectStore {
+    pub(crate) fn start() -> ObjectStore {
         let directory =
             tempfile::Builder::new().prefix("skillbox-s3-").tempdir().expect("a directory");
         let printed = script(directory.path(), "start");
@@ -35,14 +35,14 @@ impl ObjectStore {
     }
 
     /// `kill -9`.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let pid = std::fs::read_to_string(self.directory.path().join("s3/pid")).expect("its pid");
         let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a pid");
         kill_process(pid, Signal::KILL).expect("a process of this test");
     }
 
     /// Lists all keys of a bucket with curl, independently of our own S3 client.
-    pub fn list(&self, bucket: &str) -> BTreeSet<String> {
+    pub(crate) fn list(&self, bucket: &str) -> BTreeSet<String> {
         let mut keys = BTreeSet::new();
         loop {
             let after = keys.last().map_or_else(String::new, |last: &String| {
@@ -68,7 +68,7 @@ impl ObjectStore {
     }
 
     /// Restarts it on the same port with the same data.
-    pub fn restart(&self) {
+    pub(crate) fn restart(&self) {
         script(self.directory.path(), "start");
     }
 }
@@ -100,7 +100,7 @@ fn script(directory: &Path, verb: &str) -> String {
 }
 
 /// The cache of programs and images for all test servers of this user.
-pub fn cache() -> PathBuf {
+pub(super) fn cache() -> PathBuf {
     let user = rustix::process::getuid().as_raw();
     PathBuf::from(format!("/var/tmp/skillbox-test-{user}/cache"))
 }

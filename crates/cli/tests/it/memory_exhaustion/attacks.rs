@@ -19,7 +19,7 @@ const INSTRUCTIONS_BYTES: usize = 900 << 10;
 /// Size of the large file in a skill, and of each input file.
 const LARGE_BYTES: usize = 30 * MIB;
 
-pub struct Attack {
+pub(super) struct Attack {
     pub name: &'static str,
     request: fn(&Attacker) -> RequestBuilder,
     /// The expected status codes; 0 is a broken connection.
@@ -27,7 +27,7 @@ pub struct Attack {
 }
 
 /// Each request needs memory for the upload and for its extracted content.
-pub const UPLOADS: Attack = Attack {
+pub(super) const UPLOADS: Attack = Attack {
     name: "large uploads",
     request: |attacker| attacker.validate(&attacker.large),
     answers: &[200, 429],
@@ -35,7 +35,7 @@ pub const UPLOADS: Attack = Attack {
 
 /// Without a defence the others need memory for the archive, for every manifest, for the files, for the
 /// automata of the patterns, and for the archive again.
-pub const ATTACKS: [Attack; 6] = [
+pub(super) const ATTACKS: [Attack; 6] = [
     Attack {
         name: "a small file of a large skill",
         request: |attacker| attacker.get("/v1/skills/large/latest/files/small.txt"),
@@ -66,7 +66,7 @@ pub const ATTACKS: [Attack; 6] = [
 
 /// The tenant that sends the attacks.
 #[derive(Clone)]
-pub struct Attacker {
+pub(super) struct Attacker {
     http: Client,
     url: String,
     key: String,
@@ -78,7 +78,7 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    pub async fn new(server: &Server) -> Attacker {
+    pub(super) async fn new(server: &Server) -> Attacker {
         server.run(&["tenant", "create", "attacker"]).ok();
         let key = text(
             &server.json(&["key", "create", "-t", "attacker", "--scope", "execute,read,publish"])["key"],
@@ -120,7 +120,7 @@ impl Attacker {
     }
 
     /// Sends an attack, and returns how often each status was returned.
-    pub fn start(&self, attack: &Attack) -> JoinHandle<BTreeMap<u16, usize>> {
+    pub(super) fn start(&self, attack: &Attack) -> JoinHandle<BTreeMap<u16, usize>> {
         let requests: Vec<RequestBuilder> =
             (0..CONCURRENT_REQUESTS).map(|_| (attack.request)(self)).collect();
         tokio::spawn(async move {

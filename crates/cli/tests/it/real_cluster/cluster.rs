@@ -14,7 +14,7 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// One test at a time: its node has room for few pods, and most of them break something.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-pub struct Cluster {
+pub(super) struct Cluster {
     admin: String,
     worker: String,
     kubectl: String,
@@ -24,7 +24,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// None without one, and then it says that `what` did not run.
-    pub async fn here(what: &str) -> Option<Cluster> {
+    pub(super) async fn here(what: &str) -> Option<Cluster> {
         let named = |name: &str| variable(&format!("SKILLBOX_TEST_CLUSTER_{name}"));
         let (Some(admin), Some(worker), Some(kubectl), Some(script)) =
             (named("ADMIN"), named("WORKER"), named("KUBECTL"), named("SCRIPT"))
@@ -40,7 +40,7 @@ impl Cluster {
     }
 
     /// A server whose sandboxes are pods here, with the rights of a worker and no more.
-    pub fn server(&self, settings: &[(&str, &str)]) -> Server {
+    pub(super) fn server(&self, settings: &[(&str, &str)]) -> Server {
         let mut all = vec![
             ("SKILLBOX_SANDBOX", "kubernetes"),
             ("KUBECONFIG", &self.worker),
@@ -60,7 +60,7 @@ impl Cluster {
 
     /// What `kubectl` prints for the administrator. It must succeed.
     #[track_caller]
-    pub fn kubectl(&self, args: &[&str]) -> String {
+    pub(super) fn kubectl(&self, args: &[&str]) -> String {
         let mut command = Command::new(&self.kubectl);
         output(
             command
@@ -71,12 +71,12 @@ impl Cluster {
 
     /// What scripts/test-cluster.sh prints. It must succeed.
     #[track_caller]
-    pub fn script(&self, args: &[&str]) -> String {
+    pub(super) fn script(&self, args: &[&str]) -> String {
         output(Command::new(&self.script).args(args))
     }
 
     /// The sandboxes there are, each with its phase.
-    pub fn pods(&self) -> Vec<String> {
+    pub(super) fn pods(&self) -> Vec<String> {
         let columns = "custom-columns=NAME:.metadata.name,PHASE:.status.phase";
         let labelled = "app.kubernetes.io/managed-by=skillbox";
         let printed = self
@@ -84,12 +84,12 @@ impl Cluster {
         printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
-    pub fn running(&self) -> usize {
+    pub(super) fn running(&self) -> usize {
         self.pods().iter().filter(|pod| pod.ends_with(" Running")).count()
     }
 
     /// Waits until no sandbox is left.
-    pub async fn nothing_is_left(&self) {
+    pub(super) async fn nothing_is_left(&self) {
         let deadline = Instant::now() + REMOVAL_TIMEOUT;
         loop {
             let left = self.pods();

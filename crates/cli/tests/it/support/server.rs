@@ -15,7 +15,7 @@ use super::{
 };
 
 /// A running server. Dropping it sends SIGTERM, and it must drain successfully.
-pub struct Server {
+pub(crate) struct Server {
     pub url: String,
     pub key: String,
     home: TempDir,
@@ -34,19 +34,19 @@ struct ReadyLine {
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
     /// Starts a server with these variables in its environment.
-    pub fn start_with(settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_with(settings: &[(&str, &str)]) -> Self {
         let mut server = Self::stopped(settings);
         server.key = server.restart().expect("a first key");
         server
     }
 
     /// Starts a server in a control group, if there is one.
-    pub fn start_in_cgroup(group: Option<&Path>, settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_in_cgroup(group: Option<&Path>, settings: &[(&str, &str)]) -> Self {
         let mut server = Self::stopped(settings);
         server.group = group.map(Path::to_owned);
         server.key = server.restart().expect("a first key");
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Starts a server with a configured first key.
-    pub fn start_with_key(key: &str, settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_with_key(key: &str, settings: &[(&str, &str)]) -> Self {
         let mut server = Self::stopped(settings);
         server.key = key.to_owned();
         assert_eq!(server.restart(), None, "a configured key must not be replaced");
@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// A server that was not started yet.
-    pub fn stopped(settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn stopped(settings: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(home.path().join("tmp")).expect("a directory");
         let settings = settings
@@ -73,13 +73,13 @@ impl Server {
     }
 
     /// Starts the server with its existing data, and returns the first key if this start created one.
-    pub fn restart(&mut self) -> Option<String> {
+    pub(crate) fn restart(&mut self) -> Option<String> {
         self.spawn_process();
         self.wait_until_ready()
     }
 
     /// Waits until the server is ready, and returns the first key if this start created one.
-    pub fn wait_until_ready(&mut self) -> Option<String> {
+    pub(crate) fn wait_until_ready(&mut self) -> Option<String> {
         let stdout = self.child.as_mut().and_then(|child| child.stdout.take()).expect("a pipe");
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).expect("a line");
@@ -91,7 +91,7 @@ impl Server {
     }
 
     /// Starts the process without waiting for its readiness.
-    pub fn spawn_process(&mut self) {
+    pub(crate) fn spawn_process(&mut self) {
         assert!(self.child.is_none(), "the server is already running");
         let log = File::options()
             .create(true)
@@ -113,29 +113,29 @@ impl Server {
         self.child = Some(command.spawn().expect("the server starts"));
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().expect("a running server").id()
     }
 
     /// `kill -9`.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("a running server");
         child.kill().expect("a process of this test");
         child.wait().expect("an exit status");
     }
 
     /// Sends SIGTERM, which makes the server drain.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(self.child.as_ref().expect("a running server"));
         kill_process(pid, signal).expect("a process of this test");
     }
 
     /// Whether the process has ended.
-    pub fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         let ended = self
             .child
             .as_mut()
@@ -147,31 +147,31 @@ impl Server {
     }
 
     /// Waits until the process ends.
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.take().expect("a running server").wait().expect("an exit status")
     }
 
     /// The log of all starts of this server.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.home().join("server.log")).unwrap_or_default()
     }
 
-    pub fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }
 
     /// The data directory.
-    pub fn data_dir(&self) -> PathBuf {
+    pub(crate) fn data_dir(&self) -> PathBuf {
         self.home().join(".local/share/skillbox")
     }
 
     /// The directory for temporary files.
-    pub fn temp_dir(&self) -> PathBuf {
+    pub(crate) fn temp_dir(&self) -> PathBuf {
         self.home().join("tmp")
     }
 
     /// A command against this server. The key comes from the file in the data directory, as for a user.
-    pub fn command(&self, args: &[&str]) -> assert_cmd::Command {
+    pub(crate) fn command(&self, args: &[&str]) -> assert_cmd::Command {
         let mut command = skillbox(self.home());
         command.env("SKILLBOX_SERVER_URL", &self.url).args(args);
         // A server with a configured key does not store it in a file.
@@ -182,7 +182,7 @@ impl Server {
     }
 
     /// Starts a command against this server in the background, with a pipe for standard error.
-    pub fn spawn_command(&self, args: &[&str]) -> Child {
+    pub(crate) fn spawn_command(&self, args: &[&str]) -> Child {
         let mut command = clean_command(self.home());
         command.env("SKILLBOX_SERVER_URL", &self.url).args(args);
         command
@@ -193,13 +193,13 @@ impl Server {
             .expect("the command starts")
     }
 
-    pub fn run(&self, args: &[&str]) -> CommandResult {
+    pub(crate) fn run(&self, args: &[&str]) -> CommandResult {
         run_command(self.command(args))
     }
 
     /// Runs a command with `-o json`, which must succeed.
     #[track_caller]
-    pub fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         run_command({
             let mut command = self.command(args);
             command.args(["-o", "json"]);
@@ -211,13 +211,13 @@ impl Server {
 
     /// Creates a skill with one script and publishes it.
     #[track_caller]
-    pub fn push(&self, name: &str, script: &str, text: &str) {
+    pub(crate) fn push(&self, name: &str, script: &str, text: &str) {
         self.push_with("", name, script, text);
     }
 
     /// Creates and publishes an idempotent skill.
     #[track_caller]
-    pub fn push_idempotent(&self, name: &str, script: &str, text: &str) {
+    pub(crate) fn push_idempotent(&self, name: &str, script: &str, text: &str) {
         self.push_with("idempotent: true\n", name, script, text);
     }
 

@@ -19,22 +19,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::task::{AbortHandle, JoinSet};
 
-pub const OURS: &str = "0000000000000000000000000000000000000000000000000000000000000001";
-pub const FOREIGN: &str = "00000000000000000000000000000000000000000000000000000000000000f0";
-pub const MADE: &str = "00000000000000000000000000000000000000000000000000000000000000a1";
-pub const VOLUME: &str = "skillbox-guest-1";
-pub const IMAGE_ID: &str =
+pub(crate) const OURS: &str = "0000000000000000000000000000000000000000000000000000000000000001";
+pub(crate) const FOREIGN: &str = "00000000000000000000000000000000000000000000000000000000000000f0";
+pub(crate) const MADE: &str = "00000000000000000000000000000000000000000000000000000000000000a1";
+pub(crate) const VOLUME: &str = "skillbox-guest-1";
+pub(crate) const IMAGE_ID: &str =
     "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
 /// An image that declares volumes.
-pub const UNBOUNDED: &str =
+pub(crate) const UNBOUNDED: &str =
     "sha256:5555555555555555555555555555555555555555555555555555555555555555";
 /// How many volumes of ours it has.
-pub const VOLUMES: usize = 3;
+pub(crate) const VOLUMES: usize = 3;
 
 /// One request as the engine got it.
 #[derive(Debug, Clone)]
-pub struct RecordedRequest {
+pub(crate) struct RecordedRequest {
     pub method: String,
     pub target: String,
     pub body: String,
@@ -42,19 +42,19 @@ pub struct RecordedRequest {
 }
 
 impl RecordedRequest {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).expect("JSON")
     }
 }
 
-pub struct FakeEngine {
+pub(crate) struct FakeEngine {
     directory: TempDir,
     requests: Arc<Mutex<Vec<RecordedRequest>>>,
     task: AbortHandle,
 }
 
 impl FakeEngine {
-    pub async fn start() -> FakeEngine {
+    pub(crate) async fn start() -> FakeEngine {
         let directory = tempfile::tempdir().expect("a directory");
         let listener = UnixListener::bind(directory.path().join("engine.sock")).expect("a socket");
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -62,15 +62,15 @@ impl FakeEngine {
         FakeEngine { directory, requests, task }
     }
 
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         Address::Unix(self.directory.path().join("engine.sock"))
     }
 
-    pub fn requests(&self) -> Vec<RecordedRequest> {
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         self.requests.lock().expect("a lock").clone()
     }
 
-    pub fn last(&self) -> RecordedRequest {
+    pub(crate) fn last(&self) -> RecordedRequest {
         self.requests().pop().expect("a request")
     }
 }

@@ -9,13 +9,13 @@ use tokio::task::{AbortHandle, JoinSet};
 /// The paths that socket proxies usually allow with containers, images, volumes and POST enabled.
 const SECTIONS: &[&str] = &["/_ping", "/version", "/info", "/containers", "/images", "/volumes"];
 
-pub struct UrlFilter {
+pub(crate) struct UrlFilter {
     directory: TempDir,
     task: AbortHandle,
 }
 
 impl UrlFilter {
-    pub async fn start(engine: Address) -> UrlFilter {
+    pub(crate) async fn start(engine: Address) -> UrlFilter {
         let directory = tempfile::tempdir().expect("a directory");
         let listener = UnixListener::bind(directory.path().join("filter.sock")).expect("a socket");
         let task = tokio::spawn(async move {
@@ -27,7 +27,7 @@ impl UrlFilter {
         UrlFilter { directory, task: task.abort_handle() }
     }
 
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         Address::Unix(self.directory.path().join("filter.sock"))
     }
 }

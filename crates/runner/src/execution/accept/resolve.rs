@@ -11,7 +11,7 @@ use crate::request::LATEST;
 use crate::{Caller, Request, RunError};
 
 /// The request as an execution of one version of a skill, with a refusal if that may not run.
-pub async fn resolve(
+pub(super) async fn resolve(
     store: &Store,
     caller: &Caller,
     request: Request,

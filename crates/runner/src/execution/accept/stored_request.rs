@@ -12,7 +12,7 @@ use crate::{EnvKey, Request};
 
 /// Why a stored request cannot be run.
 #[derive(Debug, thiserror::Error)]
-pub enum StoredRequestError {
+pub(crate) enum StoredRequestError {
     #[error("the stored request cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
     #[error("the stored env cannot be decrypted: {0}")]
@@ -37,7 +37,7 @@ impl AcceptedRequest {
     /// `env` holds secrets, so it is written only if another process may have to run the row. A
     /// row that is inserted as running is taken over only if its skill is idempotent, or if its
     /// process requeues it and writes the secrets then.
-    pub fn to_row(
+    pub(crate) fn to_row(
         &self,
         initial_state: InitialState,
         idempotency: Option<Idempotency>,
@@ -64,7 +64,7 @@ impl AcceptedRequest {
 
     /// The request as JSON text, with `env` sealed by the key or without it. The input has a column
     /// of its own.
-    pub fn to_stored_request(&self, env_key: Option<&EnvKey>) -> String {
+    pub(crate) fn to_stored_request(&self, env_key: Option<&EnvKey>) -> String {
         let plain = Request { input: None, env: BTreeMap::new(), ..self.request.clone() };
         let stored = match env_key.filter(|_| !self.request.env.is_empty()) {
             // A string in the place of a map: a server of an earlier version rejects the row
@@ -80,7 +80,10 @@ impl AcceptedRequest {
 
     /// The accepted request that a queued row holds. A row of an earlier version has its `env` in
     /// plain text.
-    pub fn from_row(row: &Execution, key: &EnvKey) -> Result<AcceptedRequest, StoredRequestError> {
+    pub(crate) fn from_row(
+        row: &Execution,
+        key: &EnvKey,
+    ) -> Result<AcceptedRequest, StoredRequestError> {
         let mut document: Value = serde_json::from_str(&row.request)?;
         if let Some(Value::String(sealed)) = document.get("env") {
             document["env"] = json!(key.open(&row.tenant, row.id, sealed)?);
@@ -102,7 +105,7 @@ impl AcceptedRequest {
         })
     }
 
-    pub fn input(&self) -> Option<&str> {
+    pub(crate) fn input(&self) -> Option<&str> {
         self.request.input.as_deref().map(RawValue::get)
     }
 }

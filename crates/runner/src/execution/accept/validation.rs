@@ -11,7 +11,7 @@ const MAX_ARGS_BYTES: usize = 1 << 20;
 const MAX_NAME_BYTES: usize = 128;
 
 /// The request with its input made compact, or the reason why it is invalid.
-pub fn validate(mut request: Request) -> Result<Request, RunError> {
+pub(crate) fn validate(mut request: Request) -> Result<Request, RunError> {
     let invalid = |sentence: String| Err(RunError::InvalidRequest(sentence));
     if request.skill.is_empty() {
         return invalid("skill must not be empty".to_owned());

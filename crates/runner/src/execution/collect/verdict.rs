@@ -7,7 +7,7 @@ use store::Status;
 use crate::execution::plan::Plan;
 
 /// The error as one sentence for the caller; `None` if the script succeeded.
-pub fn error_text(ran: &RunReport, plan: &Plan) -> Option<String> {
+pub(crate) fn error_text(ran: &RunReport, plan: &Plan) -> Option<String> {
     let shape = &plan.shape;
     Some(match (ran.outcome, ran.exit_code) {
         (Outcome::Exited, Some(0)) => return None,
@@ -48,7 +48,7 @@ pub fn error_text(ran: &RunReport, plan: &Plan) -> Option<String> {
 }
 
 /// Success is a script that exited with code 0 and has no problem with its output.
-pub fn status(outcome: Outcome, exit_code: Option<i32>, error: Option<&str>) -> Status {
+pub(crate) fn status(outcome: Outcome, exit_code: Option<i32>, error: Option<&str>) -> Status {
     match outcome {
         Outcome::Exited if exit_code == Some(0) && error.is_none() => Status::Success,
         Outcome::TimedOut => Status::Timeout,

@@ -12,7 +12,7 @@ use crate::runner::Runner;
 
 /// What is known about the trust in a skill that may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VerifiedTrust {
+pub(crate) struct VerifiedTrust {
     /// A problem that the policy only warns about.
     pub problem: Option<TrustProblem>,
     /// The key of the verified signature, if the policy has signatures checked.
@@ -21,7 +21,7 @@ pub struct VerifiedTrust {
 
 /// Checks trust before every run, however long the execution was queued: the keys, revocations and
 /// policy of this moment count.
-pub async fn check_trust(
+pub(super) async fn check_trust(
     runner: &Runner,
     accepted: &AcceptedRequest,
 ) -> Result<VerifiedTrust, Stop> {

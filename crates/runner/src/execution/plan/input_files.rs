@@ -20,7 +20,10 @@ use crate::runner::Runner;
 const MAX_INPUT_FILES: usize = 100;
 
 /// Finds the files, each with its path inside the sandbox.
-pub async fn find(runner: &Runner, accepted: &AcceptedRequest) -> Result<Vec<StreamedFile>, Stop> {
+pub(crate) async fn find(
+    runner: &Runner,
+    accepted: &AcceptedRequest,
+) -> Result<Vec<StreamedFile>, Stop> {
     let ids = &accepted.request.input_files;
     if ids.len() > MAX_INPUT_FILES {
         return Err(Stop::refused(format!("A run takes at most {MAX_INPUT_FILES} input files.")));
@@ -42,7 +45,7 @@ async fn find_row(runner: &Runner, accepted: &AcceptedRequest, id: &str) -> Resu
     row.ok_or_else(|| not_found(id))
 }
 
-pub fn not_found(id: &str) -> Stop {
+pub(crate) fn not_found(id: &str) -> Stop {
     Stop::refused(format!("Input file {id:?} does not exist."))
 }
 
@@ -101,7 +104,7 @@ impl FileSource for BlobFile {
 }
 
 /// The end of a run whose input file could not be sent to its guest.
-pub fn unreadable(path: &str, error: &io::Error) -> Stop {
+pub(crate) fn unreadable(path: &str, error: &io::Error) -> Stop {
     tracing::error!(path, %error, "an input file could not be sent");
     let name =
         path.strip_prefix(paths::INPUT_DIR).map_or(path, |name| name.trim_start_matches('/'));

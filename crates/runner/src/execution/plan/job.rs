@@ -15,7 +15,7 @@ const MAX_INSTRUCTIONS_VARIABLE_BYTES: usize = 64 << 10;
 const SKILLWARE_SHIM: &str = "/sandbox/shim/run_skillware.py";
 
 /// The job without the request's input files.
-pub fn job(
+pub(super) fn job(
     skill: &LoadedSkill,
     script: &SkillScript,
     request: &Request,

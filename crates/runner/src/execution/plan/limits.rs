@@ -12,7 +12,7 @@ const MIN_MEMORY_BYTES: u64 = 16 << 20;
 const MIN_CPU_MILLIS: u32 = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunLimits {
+pub(crate) struct RunLimits {
     pub timeout: Duration,
     pub memory_bytes: u64,
     pub cpu_millis: u32,
@@ -21,7 +21,7 @@ pub struct RunLimits {
 }
 
 impl RunLimits {
-    pub fn new(manifest: &Manifest, request: &Request, policy: &RunPolicy) -> RunLimits {
+    pub(crate) fn new(manifest: &Manifest, request: &Request, policy: &RunPolicy) -> RunLimits {
         let mut clamped = Vec::new();
         let timeout_ms = LimitRange {
             name: "timeout",

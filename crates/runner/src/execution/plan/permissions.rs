@@ -13,7 +13,11 @@ const RESERVED_PREFIXES: [&str; 5] = ["LD_", "PERL5", "RUBY", "SANDBOX_", "SKILL
 const RESERVED_SUFFIXES: [&str; 1] = ["_PROXY"];
 
 /// Refuses a run that would lack what the skill asks for, or change what it relies on.
-pub fn check(skill: &LoadedSkill, request: &Request, policy: &RunPolicy) -> Result<(), Stop> {
+pub(super) fn check(
+    skill: &LoadedSkill,
+    request: &Request,
+    policy: &RunPolicy,
+) -> Result<(), Stop> {
     check_image(skill, policy)?;
     check_permissions(skill)?;
     check_env(skill, request)

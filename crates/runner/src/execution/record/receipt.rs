@@ -67,7 +67,7 @@ struct ReceiptFile<'a> {
 }
 
 /// The receipt for a result that is about to be recorded at `now`.
-pub fn receipt(
+pub(crate) fn receipt(
     key: &SecretKey,
     accepted: &AcceptedRequest,
     lease: &Lease,

@@ -29,7 +29,7 @@ const MAX_STREAMS: u32 = 64;
 /// begun.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-pub struct HttpConnection {
+pub(super) struct HttpConnection {
     pub stream: TcpStream,
     pub peer: Peer,
     pub router: Router,
@@ -40,7 +40,7 @@ pub struct HttpConnection {
 impl HttpConnection {
     /// Serves until the client disconnects, is idle for too long, abuses the protocol, or the server
     /// shuts down.
-    pub async fn run(self) {
+    pub(super) async fn run(self) {
         // Responses are small, so they are sent without delay. A failure here costs only latency.
         let _ = self.stream.set_nodelay(true);
         let activity = ConnectionActivity::new(self.limits.http2.resets);

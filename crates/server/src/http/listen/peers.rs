@@ -7,25 +7,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::http::peer::{Peer, TrustedProxies};
 
 /// The number of connections by address. Its size is bounded by the total limit of connections.
-pub struct PeerSlots {
+pub(super) struct PeerSlots {
     open: Mutex<HashMap<Peer, usize>>,
     limit: usize,
     proxies: TrustedProxies,
 }
 
 /// The slot of one connection; dropped with the connection.
-pub struct PeerSlot {
+pub(super) struct PeerSlot {
     /// None for a proxy.
     counted: Option<(Arc<PeerSlots>, Peer)>,
 }
 
 impl PeerSlots {
-    pub fn new(limit: usize, proxies: TrustedProxies) -> Arc<PeerSlots> {
+    pub(super) fn new(limit: usize, proxies: TrustedProxies) -> Arc<PeerSlots> {
         Arc::new(PeerSlots { open: Mutex::default(), limit, proxies })
     }
 
     /// A slot, unless this address is at its limit.
-    pub fn acquire(self: &Arc<Self>, peer: Peer) -> Option<PeerSlot> {
+    pub(super) fn acquire(self: &Arc<Self>, peer: Peer) -> Option<PeerSlot> {
         if self.proxies.contains(peer) {
             return Some(PeerSlot { counted: None });
         }

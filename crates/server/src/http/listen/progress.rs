@@ -26,7 +26,7 @@ tokio::task_local! {
 }
 
 /// What the response of one stream still has to send.
-pub struct SendProgress {
+pub(super) struct SendProgress {
     state: Mutex<ProgressState>,
     /// Restarts the deadline when there is something to send again.
     queued: Notify,
@@ -43,7 +43,7 @@ struct ProgressState {
 }
 
 impl SendProgress {
-    pub fn new() -> Arc<SendProgress> {
+    pub(super) fn new() -> Arc<SendProgress> {
         let state = ProgressState {
             unsent: 0,
             progressed_at: Instant::now(),
@@ -54,7 +54,7 @@ impl SendProgress {
     }
 
     /// Returns when bytes wait to be sent and none was sent for `limit`.
-    pub async fn wait_for_stall(&self, limit: Duration) {
+    pub(super) async fn wait_for_stall(&self, limit: Duration) {
         loop {
             let deadline = {
                 let state = self.state();
@@ -69,7 +69,7 @@ impl SendProgress {
     }
 
     /// Whether the HTTP/2 layer got the whole response, so that the client has not reset the stream.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.state().complete
     }
 
@@ -121,7 +121,7 @@ impl SendProgress {
 
 /// A response body whose bytes are tracked until they are sent. On HTTP/1 nothing is tracked: there a
 /// connection has one response at a time, so the write timeout of the socket is enough.
-pub struct TrackedBody {
+pub(super) struct TrackedBody {
     body: Body,
     progress: Option<Arc<SendProgress>>,
     ended: bool,
@@ -129,7 +129,7 @@ pub struct TrackedBody {
 
 impl TrackedBody {
     /// For the stream that the current task serves, if it serves one.
-    pub fn new(body: Body) -> TrackedBody {
+    pub(super) fn new(body: Body) -> TrackedBody {
         TrackedBody { body, progress: STREAM.try_with(Arc::clone).ok(), ended: false }
     }
 }
@@ -175,7 +175,7 @@ impl HttpBody for TrackedBody {
 }
 
 /// Bytes to be sent. Dropping them counts as sending them: the stream was reset.
-pub struct TrackedBytes {
+pub(super) struct TrackedBytes {
     bytes: Bytes,
     progress: Option<Arc<SendProgress>>,
 }

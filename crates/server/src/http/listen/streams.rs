@@ -10,7 +10,7 @@ use super::progress::{STREAM, SendProgress};
 use crate::auth::token_bucket::{Rate, TokenBucket};
 
 /// The requests in flight and the resets of a connection.
-pub struct ConnectionActivity {
+pub(super) struct ConnectionActivity {
     /// Requests in flight. An HTTP/1 connection counts as one from its first request to its end:
     /// hyper itself closes it when idle.
     active: watch::Sender<usize>,
@@ -21,7 +21,7 @@ pub struct ConnectionActivity {
 }
 
 impl ConnectionActivity {
-    pub fn new(reset_rate: Rate) -> Arc<ConnectionActivity> {
+    pub(super) fn new(reset_rate: Rate) -> Arc<ConnectionActivity> {
         let resets = Mutex::new(TokenBucket::full(reset_rate, Instant::now()));
         Arc::new(ConnectionActivity {
             active: watch::Sender::new(0),
@@ -32,7 +32,7 @@ impl ConnectionActivity {
     }
 
     /// Leaves the idle timeout to hyper, which knows when an HTTP/1 connection waits for a request.
-    pub fn use_hyper_idle_timeout(&self) {
+    pub(super) fn use_hyper_idle_timeout(&self) {
         self.active.send_if_modified(|active| {
             let first = *active == 0;
             *active = 1;
@@ -41,7 +41,7 @@ impl ConnectionActivity {
     }
 
     /// Returns when no request was in flight for `limit`.
-    pub async fn wait_for_idle(&self, limit: Duration) {
+    pub(super) async fn wait_for_idle(&self, limit: Duration) {
         let mut active = self.active.subscribe();
         loop {
             // The sender is ours, so neither wait can fail.
@@ -53,7 +53,7 @@ impl ConnectionActivity {
     }
 
     /// Returns when the client has reset more requests than it may (the "rapid reset" attack).
-    pub async fn wait_for_reset_flood(&self) {
+    pub(super) async fn wait_for_reset_flood(&self) {
         self.flooded.notified().await;
     }
 
@@ -69,7 +69,7 @@ impl ConnectionActivity {
 
 /// Runs the streams of a connection, each with a timeout for the progress of its response.
 #[derive(Clone)]
-pub struct StreamExecutor {
+pub(super) struct StreamExecutor {
     pub activity: Arc<ConnectionActivity>,
     pub write_timeout: Duration,
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 /// Fails a write that makes no progress for `limit`. Reads have the header and body timeouts.
-pub struct WriteTimeout<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
     deadline: Pin<Box<Sleep>>,
@@ -18,7 +18,7 @@ pub struct WriteTimeout<S> {
 }
 
 impl<S> WriteTimeout<S> {
-    pub fn new(stream: S, limit: Duration) -> WriteTimeout<S> {
+    pub(super) fn new(stream: S, limit: Duration) -> WriteTimeout<S> {
         WriteTimeout {
             stream,
             limit,

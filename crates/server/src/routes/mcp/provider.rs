@@ -31,7 +31,7 @@ const MAX_SKILL_MD_BYTES: usize = 1 << 20;
 const CONTENT_COPIES: u64 = 4;
 
 /// An authenticated caller of `/mcp`.
-pub struct ApiSkillProvider {
+pub(super) struct ApiSkillProvider {
     pub app: SharedApp,
     pub caller: Caller,
     pub links: DownloadLinks,

@@ -8,24 +8,24 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::support::Server;
 
-pub const DATA: u8 = 0;
-pub const HEADERS: u8 = 1;
-pub const RST_STREAM: u8 = 3;
-pub const SETTINGS: u8 = 4;
-pub const PING: u8 = 6;
-pub const GOAWAY: u8 = 7;
-pub const WINDOW_UPDATE: u8 = 8;
-pub const CONTINUATION: u8 = 9;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
 
-pub const ACK: u8 = 1;
-pub const END_STREAM: u8 = 1;
-pub const END_HEADERS: u8 = 4;
+pub(super) const ACK: u8 = 1;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// Keeps a broken build from hanging; no test depends on how long anything takes.
 const BOUND: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub struct Frame {
+pub(super) struct Frame {
     pub kind: u8,
     pub flags: u8,
     pub stream: u32,
@@ -33,18 +33,18 @@ pub struct Frame {
 }
 
 /// A client that does only what it is told, beside acknowledging settings and pings.
-pub struct Client {
+pub(super) struct Client {
     socket: TcpStream,
     next_stream: u32,
 }
 
 impl Client {
-    pub async fn connect(server: &Server) -> Client {
+    pub(super) async fn connect(server: &Server) -> Client {
         Client::connect_from(server, "127.0.0.1", &[]).await
     }
 
     /// A client that grants each response so many bytes.
-    pub async fn with_window(server: &Server, window: u32) -> Client {
+    pub(super) async fn with_window(server: &Server, window: u32) -> Client {
         // SETTINGS_INITIAL_WINDOW_SIZE
         let setting = [&[0, 4][..], &window.to_be_bytes()].concat();
         Client::connect_from(server, "127.0.0.1", &setting).await
@@ -57,7 +57,7 @@ impl Client {
         client
     }
 
-    pub async fn send(
+    pub(super) async fn send(
         &mut self,
         kind: u8,
         flags: u8,
@@ -70,7 +70,12 @@ impl Client {
     }
 
     /// Begins a request; `flags` says whether its headers and its body end here.
-    pub async fn request(&mut self, method: &str, path: &str, flags: u8) -> std::io::Result<u32> {
+    pub(super) async fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        flags: u8,
+    ) -> std::io::Result<u32> {
         let stream = self.next_stream;
         self.next_stream += 2;
         let fields =
@@ -80,17 +85,17 @@ impl Client {
         Ok(stream)
     }
 
-    pub async fn get(&mut self, path: &str) -> std::io::Result<u32> {
+    pub(super) async fn get(&mut self, path: &str) -> std::io::Result<u32> {
         self.request("GET", path, END_STREAM | END_HEADERS).await
     }
 
-    pub async fn grant(&mut self, stream: u32, bytes: u32) {
+    pub(super) async fn grant(&mut self, stream: u32, bytes: u32) {
         self.send(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes()).await.unwrap();
     }
 
     /// The next frame; `None` when the server has closed the connection. Settings and pings are
     /// acknowledged.
-    pub async fn frame(&mut self) -> Option<Frame> {
+    pub(super) async fn frame(&mut self) -> Option<Frame> {
         let frame = tokio::time::timeout(BOUND, self.read())
             .await
             .expect("neither a frame nor an end came")?;
@@ -113,7 +118,7 @@ impl Client {
     }
 
     /// Frames until one of this kind on this stream.
-    pub async fn until(&mut self, kind: u8, stream: u32) -> Option<Frame> {
+    pub(super) async fn until(&mut self, kind: u8, stream: u32) -> Option<Frame> {
         loop {
             let frame = self.frame().await?;
             if frame.kind == kind && frame.stream == stream {
@@ -123,7 +128,7 @@ impl Client {
     }
 
     /// The body of a response to its end; `None` when it was cut off.
-    pub async fn body(&mut self, stream: u32) -> Option<Vec<u8>> {
+    pub(super) async fn body(&mut self, stream: u32) -> Option<Vec<u8>> {
         let mut body = Vec::new();
         loop {
             let frame = self.frame().await?;
@@ -143,7 +148,7 @@ impl Client {
 
     /// Sends a ping and waits for its answer: everything sent before has been read. `None` when the
     /// connection is closed.
-    pub async fn sync(&mut self) -> Option<()> {
+    pub(super) async fn sync(&mut self) -> Option<()> {
         self.send(PING, 0, 0, b"marathon").await.ok()?;
         loop {
             let frame = self.frame().await?;
@@ -157,20 +162,20 @@ impl Client {
     }
 
     /// Answers pings until the server closes the connection.
-    pub async fn until_closed(mut self) {
+    pub(super) async fn until_closed(mut self) {
         while self.frame().await.is_some() {}
     }
 }
 
 /// A connection from one of the addresses of this machine: all of 127.0.0.0/8 are.
-pub async fn connect_from(server: &Server, address: &str) -> TcpStream {
+pub(super) async fn connect_from(server: &Server, address: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
     socket.connect(server.addr).await.unwrap()
 }
 
 /// A header field without indexing and without Huffman coding.
-pub fn literal(name: &str, value: &str) -> Vec<u8> {
+pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| {
         assert!(text.len() < 127, "a length of one byte");
         [&[text.len() as u8], text.as_bytes()].concat()

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use crate::support::Server;
 
-pub const ACCEPT: &str = "application/json, text/event-stream";
+pub(super) const ACCEPT: &str = "application/json, text/event-stream";
 const VERSION: &str = "2026-07-28";
 
 /// A request of the generation without sessions.
-pub fn message(method: &str, mut params: Value) -> Value {
+pub(super) fn message(method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
@@ -18,12 +18,12 @@ pub fn message(method: &str, mut params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-pub fn call(tool: &str, arguments: Value) -> Value {
+pub(super) fn call(tool: &str, arguments: Value) -> Value {
     message("tools/call", json!({ "name": tool, "arguments": arguments }))
 }
 
 /// The same with the headers that repeat what is in it.
-pub fn request(server: &Server, key: &str, message: &Value) -> RequestBuilder {
+pub(super) fn request(server: &Server, key: &str, message: &Value) -> RequestBuilder {
     let request = server.request_as(key, Method::POST, "/mcp").header("accept", ACCEPT);
     let request = request.header("mcp-protocol-version", VERSION).json(message);
     let Some(method) = message["method"].as_str() else { return request };
@@ -33,18 +33,18 @@ pub fn request(server: &Server, key: &str, message: &Value) -> RequestBuilder {
 }
 
 /// The answer to a request, which comes last.
-pub async fn rpc(server: &Server, key: &str, method: &str, params: Value) -> Value {
+pub(super) async fn rpc(server: &Server, key: &str, method: &str, params: Value) -> Value {
     last(request(server, key, &message(method, params)).send().await.unwrap()).await
 }
 
 /// The result of a tool.
-pub async fn tool(server: &Server, key: &str, name: &str, arguments: Value) -> Value {
+pub(super) async fn tool(server: &Server, key: &str, name: &str, arguments: Value) -> Value {
     let answer = last(request(server, key, &call(name, arguments)).send().await.unwrap()).await;
     assert!(answer["result"].is_object(), "{answer}");
     answer["result"].clone()
 }
 
-pub async fn last(answer: Response) -> Value {
+pub(super) async fn last(answer: Response) -> Value {
     let text = answer.text().await.unwrap();
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
     let data = lines.rfind(|line| !line.is_empty()).unwrap_or(&text);
@@ -52,20 +52,20 @@ pub async fn last(answer: Response) -> Value {
 }
 
 /// The skills in the answer of `list_skills`.
-pub fn names(answer: &Value) -> Vec<&str> {
+pub(super) fn names(answer: &Value) -> Vec<&str> {
     let skills = answer["structuredContent"]["skills"].as_array().unwrap();
     skills.iter().map(|skill| skill["name"].as_str().unwrap()).collect()
 }
 
 /// A session of the older generation.
-pub struct Session<'a> {
+pub(super) struct Session<'a> {
     pub server: &'a Server,
     pub key: String,
     pub id: String,
 }
 
 impl Session<'_> {
-    pub async fn begin<'a>(server: &'a Server, key: &str) -> Session<'a> {
+    pub(super) async fn begin<'a>(server: &'a Server, key: &str) -> Session<'a> {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
         });
@@ -83,17 +83,17 @@ impl Session<'_> {
         session
     }
 
-    pub async fn send(&self, message: &Value) -> Response {
+    pub(super) async fn send(&self, message: &Value) -> Response {
         self.request(Method::POST).json(message).send().await.unwrap()
     }
 
-    pub fn request(&self, method: Method) -> RequestBuilder {
+    pub(super) fn request(&self, method: Method) -> RequestBuilder {
         let request = self.server.request_as(&self.key, method, "/mcp").header("accept", ACCEPT);
         request.header("mcp-session-id", &self.id).header("mcp-protocol-version", "2025-06-18")
     }
 
     /// Starts a call and gives back its answer as it comes.
-    pub async fn call(&self, id: u32, tool: &str, arguments: Value) -> Response {
+    pub(super) async fn call(&self, id: u32, tool: &str, arguments: Value) -> Response {
         let params = json!({ "name": tool, "arguments": arguments });
         let answer = self
             .send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))

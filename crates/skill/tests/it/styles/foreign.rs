@@ -4,7 +4,7 @@ use language::Language;
 
 use super::{Case, case};
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         case("claude-code", "keys of Claude Code")
             .in_directory("claude-code-keys")

@@ -4,7 +4,7 @@ use language::Language;
 
 use super::{Case, case};
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         case("no-body", "nothing below the frontmatter")
             .file(

@@ -5,7 +5,7 @@ use language::Language;
 
 use super::{Case, case};
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         case("minimal", "name and description, nothing else")
             .file("SKILL.md", "---

@@ -2,7 +2,7 @@
 
 use super::{Case, case};
 
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         case("no-frontmatter", "Markdown and nothing else")
             .file("SKILL.md", "# My skill

@@ -12,7 +12,7 @@ use crate::commands::version;
 
 /// Properties of the machine and the database that affect the figures.
 #[derive(Serialize)]
-pub struct BenchSetup {
+pub(super) struct BenchSetup {
     cores: usize,
     kernel: String,
     build: &'static str,
@@ -22,7 +22,11 @@ pub struct BenchSetup {
 }
 
 impl BenchSetup {
-    pub fn new(postgres: Vec<(String, String)>, tenants: usize, each: Duration) -> BenchSetup {
+    pub(super) fn new(
+        postgres: Vec<(String, String)>,
+        tenants: usize,
+        each: Duration,
+    ) -> BenchSetup {
         BenchSetup {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -36,7 +40,7 @@ impl BenchSetup {
 
 /// The figures for one number of stored executions.
 #[derive(Serialize)]
-pub struct StoreLevel {
+pub(super) struct StoreLevel {
     pub stored: StoredSize,
     /// Operations per second, one figure for each of `WORKERS`.
     pub rates: Vec<(StoreWork, [f64; WORKERS.len()])>,
@@ -50,7 +54,7 @@ pub struct StoreLevel {
 }
 
 #[derive(Serialize)]
-pub struct StoredSize {
+pub(super) struct StoredSize {
     executions: i64,
     table_bytes: i64,
     index_bytes: i64,
@@ -65,7 +69,7 @@ impl From<BenchTableSizes> for StoredSize {
 }
 
 #[derive(Serialize)]
-pub struct StoreReport {
+pub(super) struct StoreReport {
     pub setup: BenchSetup,
     pub levels: Vec<StoreLevel>,
 }

@@ -18,7 +18,7 @@ const MAX_CLAIM_ATTEMPTS: usize = 1000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StoreWork {
+pub(super) enum StoreWork {
     /// Accepted by one process and run by another: accept, claim, start, record.
     Queued,
     /// Accepted and run by one process: accept, record.
@@ -28,9 +28,9 @@ pub enum StoreWork {
 }
 
 impl StoreWork {
-    pub const ALL: [StoreWork; 3] = [StoreWork::Queued, StoreWork::Direct, StoreWork::Claim];
+    pub(super) const ALL: [StoreWork; 3] = [StoreWork::Queued, StoreWork::Direct, StoreWork::Claim];
 
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             StoreWork::Queued => "accept, claim, start, record",
             StoreWork::Direct => "accept and record in one process",
@@ -66,13 +66,13 @@ impl StoreWork {
 }
 
 /// How often the work was done in a period of time.
-pub struct WorkCount {
+pub(super) struct WorkCount {
     pub count: u64,
     pub seconds: f64,
 }
 
 /// Repeats the work with several concurrent workers for a period of time.
-pub async fn repeat(
+pub(super) async fn repeat(
     work: StoreWork,
     bench: &BenchDatabase,
     workers: usize,
@@ -140,11 +140,11 @@ async fn record(store: &Store, lease: &Lease) -> Result<bool> {
     }
 }
 
-pub const INPUT: &str = r#"{"title":"Sales","points":[{"label":"Q1","value":3},{"label":"Q2","value":5},{"label":"Q3","value":8},{"label":"Q4","value":13}],"kind":"bar","width":640,"height":360}"#;
+pub(super) const INPUT: &str = r#"{"title":"Sales","points":[{"label":"Q1","value":3},{"label":"Q2","value":5},{"label":"Q3","value":8},{"label":"Q4","value":13}],"kind":"bar","width":640,"height":360}"#;
 
 /// The result of a small skill with everything that a server stores about one. The sizes are in
 /// docs/capacity.md.
-pub fn finished() -> FinishedExecution {
+pub(super) fn finished() -> FinishedExecution {
     FinishedExecution {
         status: Status::Success,
         output: Some(r#"{"file":"chart.svg","kind":"bar","points":4,"min":3.0,"max":13.0}"#.into()),

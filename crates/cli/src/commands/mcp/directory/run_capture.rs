@@ -14,7 +14,7 @@ use crate::output_directory::{OutputDirectory, PartialFile};
 /// How much of the end of each stream is kept for the answer.
 const MAX_LOG_BYTES: usize = 256 << 10;
 
-pub struct RunCapture {
+pub(super) struct RunCapture {
     progress: RunProgress,
     log: StreamTail,
     /// Standard output and standard error separately, if the caller named a script.
@@ -46,7 +46,7 @@ impl StreamTail {
 
 impl RunCapture {
     /// Files go to the directory `path`, which is made for the first one.
-    pub fn new(progress: RunProgress, streams: StreamMode, path: PathBuf) -> RunCapture {
+    pub(super) fn new(progress: RunProgress, streams: StreamMode, path: PathBuf) -> RunCapture {
         let split = match streams {
             StreamMode::Split => Some(Default::default()),
             StreamMode::Merged => None,
@@ -80,7 +80,7 @@ impl RunCapture {
         Ok(())
     }
 
-    pub fn into_ended(
+    pub(super) fn into_ended(
         self,
         id: String,
         result: &runner::StandaloneResult,

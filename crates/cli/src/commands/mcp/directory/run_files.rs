@@ -18,7 +18,7 @@ const MAX_STORED_BYTES: u64 = 512 << 20;
 const MAX_RUNS: usize = 10_000;
 
 /// The directory for the files of runs, with an index of them.
-pub struct RunFiles {
+pub(super) struct RunFiles {
     root: Root,
     runs: Mutex<VecDeque<IndexedRun>>,
 }
@@ -44,7 +44,7 @@ impl IndexedRun {
 }
 
 impl RunFiles {
-    pub fn new(user: Option<PathBuf>) -> Result<RunFiles> {
+    pub(super) fn new(user: Option<PathBuf>) -> Result<RunFiles> {
         let root = match user {
             Some(path) => {
                 std::fs::create_dir_all(&path)
@@ -60,7 +60,7 @@ impl RunFiles {
     }
 
     /// The directory of a run. It exists only if the run left files.
-    pub fn directory(&self, id: &str) -> PathBuf {
+    pub(super) fn directory(&self, id: &str) -> PathBuf {
         self.root_path().join(id)
     }
 
@@ -72,7 +72,7 @@ impl RunFiles {
     }
 
     /// A `file:` URL of a file, if the file stays after this program ends.
-    pub fn url(&self, id: &str, name: &str) -> Option<String> {
+    pub(super) fn url(&self, id: &str, name: &str) -> Option<String> {
         match &self.root {
             Root::User(_) => {
                 Url::from_file_path(self.directory(id).join(name)).ok().map(String::from)
@@ -82,7 +82,7 @@ impl RunFiles {
     }
 
     /// Adds the files of a run to the index, and removes those of the oldest runs if necessary.
-    pub fn add(&self, id: &str, files: &[(String, u64)]) {
+    pub(super) fn add(&self, id: &str, files: &[(String, u64)]) {
         if files.is_empty() {
             return;
         }
@@ -101,7 +101,7 @@ impl RunFiles {
 
     /// Reads a file by the exact name that a run gave it. Names that are not in the index do not
     /// reach the file system, so no name can lead out of the directory.
-    pub fn read(
+    pub(super) fn read(
         &self,
         id: &str,
         name: &str,
