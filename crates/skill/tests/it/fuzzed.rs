@@ -14,7 +14,7 @@ mod skill_file;
 #[macro_export]
 macro_rules! fuzz_target {
     (|$bytes:ident: &[u8]| $body:block) => {
-        pub fn fuzz($bytes: &[u8]) {
+        pub(crate) fn fuzz($bytes: &[u8]) {
             $body
         }
     };
