@@ -26,8 +26,7 @@ pub(crate) enum StopReason {
 ///    by us. A fork bomb that spins at its process limit until the deadline has therefore timed out:
 ///    nothing else ended it.
 /// 3. A failure after the kernel killed a process for memory is a failure for memory. It precedes
-///   the
-///    other limits because it is the most violent, and because a shell whose child was killed
+///    the other limits because it is the most violent, and because a shell whose child was killed
 ///    reports it as an ordinary exit code.
 /// 4. Then a rejected fork, then a full disk, then a too large output, in the order in which one
 ///    causes the next.
