@@ -40,9 +40,10 @@ pub(super) fn clone_into(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> io:
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Cloned::Child),
-        // SAFETY: the kernel stored a new descriptor there that no other value owns.
         pid => {
-            Ok(Cloned::Parent { pid: pid as i32, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+            // SAFETY: the kernel stored a new descriptor there that no other value owns.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Cloned::Parent { pid: pid as i32, pidfd })
         }
     }
 }
