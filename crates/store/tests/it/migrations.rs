@@ -207,7 +207,7 @@ async fn changed_migration_is_rejected() {
     for dsn in &Empty::make().await.dsns {
         Store::open(dsn).await.expect("open").close().await;
         execute(dsn, "UPDATE _sqlx_migrations SET checksum = '' WHERE version = 3").await;
-        let error = Store::open(dsn).await.expect_err("somebody else's tables");
+        let error = Store::open(dsn).await.expect_err("the tables of another program");
         assert!(matches!(error, StoreError::Migration(_)), "{error}");
     }
 }

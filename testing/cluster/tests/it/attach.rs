@@ -28,7 +28,7 @@ async fn streams_use_channels_and_earlier_output_is_lost() {
     let (written, read) = tokio::join!(
         async {
             input.write_all(&big).await.unwrap();
-            // Only since v5: there is no more to read, and still something to hear.
+            // Only since v5: there is no more to read, but the stream is still open for reading.
             input.shutdown().await.unwrap();
             drop(input);
         },
@@ -58,8 +58,8 @@ async fn a_disconnected_client_ends_the_input() {
     let mut attached = api.attach("cut", &both()).await.unwrap();
     let (mut input, mut output) = (attached.stdin().unwrap(), attached.stdout().unwrap());
     input.write_all(b"on").await.unwrap();
-    let mut heard = [0; 2];
-    output.read_exact(&mut heard).await.unwrap();
+    let mut received = [0; 2];
+    output.read_exact(&mut received).await.unwrap();
     let status = attached.take_status().unwrap();
     cluster.drop_attachments();
     assert!(status.await.is_none(), "nobody said how it ended");

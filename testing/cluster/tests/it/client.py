@@ -59,7 +59,7 @@ def main(kubeconfig, namespace, pod):
     attached.write_stdin("one\n")
     attached.run_forever(timeout=60)
     assert not attached.is_open(), "its end is the end of the streams"
-    assert (attached.read_stdout(), attached.read_stderr()) == ("heard one\n", "oops\n")
+    assert (attached.read_stdout(), attached.read_stderr()) == ("received one\n", "oops\n")
 
     def until(seen):
         for change in watch.Watch().stream(
@@ -67,7 +67,7 @@ def main(kubeconfig, namespace, pod):
         ):
             if seen(change):
                 return change["object"]
-        raise AssertionError("nothing more was heard")
+        raise AssertionError("nothing more was received")
 
     over = until(lambda change: change["object"].status.phase == "Failed")
     assert over.status.container_statuses[0].state.terminated.exit_code == 4

@@ -89,7 +89,7 @@ fn python() -> PathBuf {
 async fn the_python_client_works() {
     let Some(cluster) = start("the Python client") else { return };
     let config = admin(&cluster);
-    let pod = body("by-python", "read x; echo \"heard $x\"; echo oops >&2; exit 4").to_string();
+    let pod = body("by-python", "read x; echo \"received $x\"; echo oops >&2; exit 4").to_string();
     let output = tokio::task::spawn_blocking(move || {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client.py");
         Command::new(python()).arg(script).arg(config).args([NAMESPACE, &pod]).output().unwrap()
