@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures what a Postgres of this machine takes: makes a throw-away cluster with the settings of a fresh installation
-# (fsync on), runs `skillbox bench store` on it and removes it again.
+# Measures the throughput of the store on a local Postgres: creates a temporary cluster with default settings (fsync on),
+# runs `skillbox bench store` against it and removes it.
 #   scripts/bench-store.sh --seconds 60 --rows 0,100000,1000000
-# SKILLBOX names the program (default target/release/skillbox), POSTGRES further settings (shared_buffers=1GB …),
-# DIRECTORY where the cluster lies (default /var/tmp: on a disk, not in memory).
+# SKILLBOX is the program (default target/release/skillbox), POSTGRES additional settings (shared_buffers=1GB …), and
+# DIRECTORY the parent directory of the cluster (default /var/tmp: on disk, not in memory).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails if a relative link in a Markdown file leads to no file, or to no heading of it."""
+"""Fails if the target file or heading of a relative link in a Markdown file does not exist."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
 def headings(path):
-    """The anchors of a file, as code hosting sites derive them from its headings."""
+    """Returns the anchors that code hosting sites generate for the headings of a file."""
     text = CODE.sub(lambda code: "" if code[0].startswith("```") else code[0].strip("`"), path.read_text())
     anchors = set()
     for heading in re.findall(r"^#+ +(.+)$", text, re.MULTILINE):
@@ -36,7 +36,7 @@ def broken_links(path):
 def main():
     listed = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True)
     files = [ROOT / name for name in listed.stdout.split("\0") if name]
-    # Fixtures are skills as strangers write them.
+    # Fixtures contain skills with arbitrary content.
     files = [path for path in files if path.exists() and "fixtures" not in path.parts and "skills" not in path.parts]
     found = [f"{path.relative_to(ROOT)}: {problem}" for path in files for problem in broken_links(path)]
     print("\n".join(found), file=sys.stderr) if found else None

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks licences, sources and duplicate versions of the dependencies against deny.toml, with cargo-deny.
-# There is no package with a current cargo-deny, so it is compiled once, unoptimized (about 90 seconds on two cores), into
-# the cache of the tests. Advisories are left out: they need a database that is fetched from elsewhere.
+# No distribution packages a current cargo-deny, so it is compiled once, unoptimized (about 90 seconds on two cores), into
+# the test cache. Advisories are not checked, because their database must be downloaded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,10 +14,10 @@ if [[ ! -x $program ]]; then
   mkdir -p "$cache"
   build=$(mktemp -d "$cache/cargo-deny-build.XXXXXX")
   trap 'rm -rf "$build"' EXIT
-  # The workspace's own settings of cargo mean nothing to it.
+  # Run outside of the workspace, so that its cargo configuration does not apply.
   (cd / && CARGO_PROFILE_DEV_DEBUG=0 cargo install "cargo-deny@$version" --locked --quiet --profile dev \
     --root "$cache/cargo-deny-$version" --target-dir "$build")
 fi
-# It looks at every crate of the lock file, also those that this platform does not build.
+# cargo-deny checks every crate in the lock file, including those that are not built on this platform.
 cargo fetch --locked --quiet
 "$program" --offline --locked check --hide-inclusion-graph -D unmatched-skip "$@" licenses bans sources

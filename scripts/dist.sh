@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds the files of a release in target/dist:
+# Builds the release files in target/dist:
 #   skillbox-V-linux-ARCH.tar.gz        the program, shell completions, licence
-#   skillbox-V-py3-none-PLATFORM.whl    the Python package with the program, which pip puts on the PATH
-#   skillbox-V-py3-none-any.whl         the Python package alone, for other platforms
+#   skillbox-V-py3-none-PLATFORM.whl    the Python package with the program, which pip installs into PATH
+#   skillbox-V-py3-none-any.whl         the Python package without the program, for other platforms
 #   skillbox-V.tgz                      the npm package, with a command that starts the program
-#   skillbox-linux-ARCH-V.tgz           the npm package with the program, an optional dependency of the former
+#   skillbox-linux-ARCH-V.tgz           the npm package with the program, an optional dependency of skillbox-V.tgz
 #   skillbox-V-image.tar.gz             the container image, for `docker load`
 #   skillbox-V.cdx.json                 the SBOM of the program
 #   SHA256SUMS, *.minisig, skillbox.pub checksums, and signatures that `skillbox skill verify --file` and minisign verify
 #
 #   scripts/dist.sh                     builds the program with the release profile first
 #   scripts/dist.sh PROGRAM [DIR]       packages this program, into DIR
-#   RELEASE_KEY                         the secret key that signs (default: one that is created in target/release-key)
+#   RELEASE_KEY                         the secret signing key (default: a key that is created in target/release-key)
 #   RELEASE_PASSWORD_FILE               the file with its password, if it has one
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ fi
 scripts/setup-tests.sh python3 venv node npm
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 arch=$(uname -m)
-# The same sources give the same bytes: every timestamp is that of the commit.
+# Reproducible builds: every timestamp is that of the commit.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH PYTHONDONTWRITEBYTECODE=1
 
@@ -35,7 +35,7 @@ rm -rf "$dist"
 mkdir -p "$dist"
 dist=$(realpath "$dist")
 
-# The SDKs carry the program's version, so all three must agree.
+# The SDKs have the same version as the program, so all three must match.
 check_versions() {
   local found
   for found in "$("$program" version -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["version"])')" \
@@ -45,7 +45,7 @@ check_versions() {
   done
 }
 
-# Debug information would be most of each package, and only developers use it.
+# Debug information would be most of the size of each package, and only developers need it.
 strip_program() {
   install -m 755 "$program" "$work/skillbox"
   strip "$work/skillbox"
@@ -81,7 +81,7 @@ build_npm_packages() {
   npm pack "$work/npm" "$work/npm-program" --ignore-scripts --silent --pack-destination "$dist" >/dev/null
 }
 
-# Release keys are made once: users who trust the public key notice a file that another key signed.
+# The release key is created only once, so that users who trust its public key can detect files signed by another key.
 sign() {
   local key=${RELEASE_KEY:-$target/release-key/skillbox.key} file
   local password=(${RELEASE_PASSWORD_FILE:+--password-file "$RELEASE_PASSWORD_FILE"})

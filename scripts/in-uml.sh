@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Runs a command under a user-mode Linux kernel of its own, as root, on this machine's files:
+# Runs a command under a dedicated user-mode Linux kernel, as root, on this machine's file system:
 #   scripts/in-uml.sh cargo test -p sandbox
-# A second kernel, with cgroup v2, for machines that have v1, that allow no user namespaces, or whose own kernel is stuck.
-# Temporary files are in memory. Needs Debian's package user-mode-linux.
+# This provides a second kernel with cgroup v2, for machines that have v1, do not allow user namespaces, or whose kernel hangs.
+# Temporary files are in memory. Needs the Debian package user-mode-linux.
 set -euo pipefail
 
 if [[ ${1-} == --inside ]]; then
-  # The first process of that kernel. Its environment is empty but for what the kernel was told.
+  # The init process of that kernel. Its environment contains only what was passed on the kernel command line.
   job=$2
   mount -t proc proc /proc
   mount -t sysfs sysfs /sys
   mount -t cgroup2 cgroup2 /sys/fs/cgroup
   mkdir -p /dev/shm
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-  # Files of the host all belong to root in here, and Postgres runs as another user: /tmp is in memory too, but for
-  # what the command needs of the host's.
+  # All files of the host belong to root in here, but Postgres runs as another user. /tmp is therefore in memory too,
+  # except for the files of the host that the command needs.
   mkdir /dev/shm/host-tmp
   mount --bind /tmp /dev/shm/host-tmp
   mount -t tmpfs -o mode=1777 tmpfs /tmp
@@ -29,7 +29,7 @@ fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
   bash "$job/command" </dev/null || status=$?
   echo "$status" >"$job/status"
   sync
-  # Ends the kernel; there is no init system to ask.
+  # Power off through sysrq, because there is no init system.
   echo o >/proc/sysrq-trigger
   sleep 60
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Records the picture of the README: runs the commands below with the real program and writes docs/images/demo.svg.
+"""Records the README image: runs the commands below with the real program and writes docs/images/demo.svg.
 
-    scripts/record-demo.py            runs target/debug/skillbox (or $SKILLBOX_BIN) and writes the picture
-    scripts/record-demo.py --check    fails if the picture shows other commands or other results than the program gives
+    scripts/record-demo.py            runs target/debug/skillbox (or $SKILLBOX_BIN) and writes the image
+    scripts/record-demo.py --check    fails if the commands or results in the image differ from those of the program
 
 Times and sizes differ from run to run and are not compared.
 """
@@ -31,7 +31,7 @@ STYLE = (
 
 
 def run(command, directory):
-    """What the command prints on a terminal: both streams, as they come."""
+    """Returns the terminal output of a command: both streams, interleaved."""
     environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
     ran = subprocess.run(
         ["bash", "-c", command.replace("report.json", f"{directory}/report.json")],
@@ -66,7 +66,7 @@ def picture(lines):
 
 
 def comparable(text):
-    """Without what differs from run to run."""
+    """Removes text that differs between runs."""
     return re.sub(r"\d+(\.\d+)? (ms|s|KiB|MiB)\b", "N", text)
 
 

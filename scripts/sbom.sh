@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Writes an SBOM (CycloneDX, JSON) of the program `skillbox`: every crate that is compiled into it or runs while it is built.
-#   scripts/sbom.sh [file]   writes the file (default: target/sbom/skillbox.cdx.json) after it was checked against CycloneDX's schema
-#   scripts/sbom.sh test     tests that, and writes nothing
+# Writes an SBOM (CycloneDX, JSON) of the program `skillbox`: every crate that is compiled into it or runs during its build.
+#   scripts/sbom.sh [file]   validates the SBOM against CycloneDX's schema and writes it (default: target/sbom/skillbox.cdx.json)
+#   scripts/sbom.sh test     runs the tests of the SBOM and writes nothing
 #   SBOM_TARGET              the platform (default: x86_64-unknown-linux-gnu)
-# The library that writes and checks CycloneDX is installed into the cache of the tests.
+# The CycloneDX library is installed into the test cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ cache=${SKILLBOX_TEST_CACHE:-${SKILLBOX_TEST_DIR:-/var/tmp/skillbox-test-$UID}/c
 requirements=scripts/sbom/requirements.txt
 venv=$cache/sbom-$(cksum <$requirements | tr -d ' ')
 if [[ ! -e $venv/installed ]]; then
-  echo 'sbom: installing the library of CycloneDX' >&2
+  echo 'sbom: installing the CycloneDX library' >&2
   scripts/setup-tests.sh python3 venv >&2
   rm -rf "$venv"
   mkdir -p "$cache"

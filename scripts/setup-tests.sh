@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs what building and testing Skillbox needs on Debian or Ubuntu, and only what is missing.
-# With arguments, only those needs are looked at: scripts/setup-tests.sh cc python3
+# Installs missing dependencies for building and testing Skillbox on Debian or Ubuntu.
+# With arguments, only these dependencies are checked: scripts/setup-tests.sh cc python3
 set -euo pipefail
 
-# Where Debian keeps the server programs of Postgres; they are not in PATH.
+# Checks for the Postgres server programs. Debian does not install them into PATH.
 postgres_programs() {
   command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
 }
 
-# Is the need $1 met?
+# Checks whether the dependency $1 is installed.
 present() {
   case $1 in
     cc) command -v cc >/dev/null && printf 'int main(void){return 0;}' | cc -static -x c - -o /dev/null 2>/dev/null ;;
@@ -22,7 +22,7 @@ present() {
   esac
 }
 
-# The Debian packages that meet the need $1.
+# Prints the Debian packages that provide the dependency $1.
 packages() {
   case $1 in
     cc) echo gcc libc6-dev ;;
@@ -41,29 +41,29 @@ packages() {
   esac
 }
 
-# What the need $1 is for.
+# Prints what the dependency $1 is used for.
 reason() {
   case $1 in
     cc) echo 'links the program and, statically, the guest' ;;
     c++) echo 'builds libFuzzer' ;;
     python3 | node | bash) echo 'runs skills' ;;
-    chromium) echo 'a browser that the TypeScript SDK is tested in' ;;
-    npm) echo 'brings what the TypeScript SDK is built and tested with' ;;
-    curl) echo 'repeats what the demo prints' ;;
-    jq) echo 'reads the results in the picture of the README' ;;
-    zip | unzip) echo 'makes and reads archives to compare with ours' ;;
-    minisign) echo 'makes and checks signatures to compare with ours' ;;
+    chromium) echo 'a browser for the tests of the TypeScript SDK' ;;
+    npm) echo 'installs the build and test dependencies of the TypeScript SDK' ;;
+    curl) echo 'runs the commands that the demo prints' ;;
+    jq) echo 'formats the results in the README image' ;;
+    zip | unzip) echo 'creates and reads archives to compare with ours' ;;
+    minisign) echo 'creates and verifies signatures to compare with ours' ;;
     uml) echo 'a second kernel for the tests' ;;
-    docker) echo 'a private engine for the container sandbox' ;;
+    docker) echo 'a private engine for container sandboxes' ;;
     runsc) echo 'gVisor, a second runtime for that engine' ;;
-    debootstrap) echo 'makes the images of the runtimes, which no registry has to give' ;;
-    compose) echo 'reads docker-compose.yml as its users do' ;;
-    venv) echo 'a place of its own for the object store that tests use' ;;
-    ip) echo 'gives pods an address' ;;
-    openssl) echo 'makes the certificates of the clusters for tests' ;;
-    prometheus) echo 'reads the metrics as their users do' ;;
-    kubectl) echo 'asks our stand-in for Kubernetes what it asks the real one' ;;
-    postgres) echo 'a throw-away cluster for the store tests; a database of yours is not touched' ;;
+    debootstrap) echo 'builds the runtime images without a registry' ;;
+    compose) echo 'checks docker-compose.yml' ;;
+    venv) echo 'isolates the object store for tests' ;;
+    ip) echo 'assigns addresses to pods' ;;
+    openssl) echo 'creates certificates for test clusters' ;;
+    prometheus) echo 'parses the metrics' ;;
+    kubectl) echo 'client for the stand-in cluster' ;;
+    postgres) echo 'a temporary cluster for the store tests; existing databases are not changed' ;;
   esac
 }
 
@@ -79,7 +79,7 @@ fi
 
 if (($# == 0)); then
   set -- cc python3 node bash curl jq zip unzip minisign postgres venv prometheus
-  # An engine needs root, so nobody else needs its programs.
+  # An engine needs root, so its programs are only installed for root.
   ((EUID != 0)) || set -- "$@" docker runsc debootstrap compose
 fi
 missing=()
@@ -90,7 +90,7 @@ for need in "$@"; do
 done
 ((${#missing[@]} > 0)) || exit 0
 
-# Another process may hold the package manager's lock.
+# Wait if another process holds the lock of the package manager.
 install=(apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends "${missing[@]}")
 as_root=()
 if ((EUID != 0)); then

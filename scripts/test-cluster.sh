@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# A Kubernetes cluster of one node for the tests alone: the real API server, controllers, scheduler and kubelet of Debian 12's sources
-# (scripts/build-kubernetes.sh), with an etcd and a Docker engine of their own. Nothing of it listens beyond the loopback interface.
-#   scripts/test-cluster.sh start            starts what does not run of it, and prints SKILLBOX_TEST_CLUSTER_…: ADMIN and WORKER, two
-#                                            kubeconfigs; ENGINE, where the node's images are; KUBECTL; and SCRIPT, this file
-#   scripts/test-cluster.sh status           prints the same if the cluster answers and its node is ready, else fails
-#   scripts/test-cluster.sh image <skillbox> gives the node the image skillbox/skillbox:test with this program
+# A single-node Kubernetes cluster for tests: the real API server, controllers, scheduler and kubelet, built from Debian 12's sources
+# (scripts/build-kubernetes.sh), with a dedicated etcd and Docker engine. It listens only on the loopback interface.
+#   scripts/test-cluster.sh start            starts all parts that do not run, and prints SKILLBOX_TEST_CLUSTER_…: ADMIN and WORKER, two
+#                                            kubeconfigs; ENGINE, the engine with the node's images; KUBECTL; and SCRIPT, this file
+#   scripts/test-cluster.sh status           prints the same if the cluster responds and its node is ready, otherwise fails
+#   scripts/test-cluster.sh image <skillbox> loads the image skillbox/skillbox:test with this program into the node
 #   scripts/test-cluster.sh kill <part>      kills etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubelet
-#   scripts/test-cluster.sh restart [part]   the same and then start; without a name the API server
-#   scripts/test-cluster.sh stop             ends what start started and removes its files
-# ADMIN may do everything. WORKER is a service account with what scripts/test-cluster.yaml gives to a worker, and no more.
-# A pod has no network. A node that is lost is noticed within seconds, where a cluster that is not for tests waits for minutes.
+#   scripts/test-cluster.sh restart [part]   kills a part (default: the API server) and starts it again
+#   scripts/test-cluster.sh stop             stops everything that start started and removes its files
+# ADMIN has all permissions. WORKER is a service account with only the permissions that scripts/test-cluster.yaml grants to a worker.
+# Pods have no network. A lost node is detected within seconds; the defaults of Kubernetes would take minutes.
 #
-#   SKILLBOX_TEST_DIR    where it lives (/var/tmp/skillbox-test-$UID)
-#   SKILLBOX_TEST_CACHE  where the programs and images are kept between runs (cache in there); stop leaves it alone
+#   SKILLBOX_TEST_DIR    directory for its files (default: /var/tmp/skillbox-test-$UID)
+#   SKILLBOX_TEST_CACHE  cache for programs and images (default: cache in that directory); stop does not remove it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ dir=${SKILLBOX_TEST_DIR:-/var/tmp/skillbox-test-$UID}
 cache=${SKILLBOX_TEST_CACHE:-$dir/cache}
 cluster=$dir/cluster
 programs=$cache/kubernetes-$(cksum <scripts/build-kubernetes.sh | cut -d' ' -f1)
-# Its pods are below one cgroup of its own.
+# All pods are below one dedicated cgroup.
 cgroup=skillbox-cluster-$(printf %s "$cluster" | cksum | cut -d' ' -f1)
 export DOCKER_HOST=unix://$cluster/engine/docker.sock
 
@@ -30,10 +30,10 @@ engine() { SKILLBOX_TEST_DIR=$cluster SKILLBOX_TEST_CACHE=$cache scripts/test-en
 
 as_admin() { "$programs/bin/kubectl" --kubeconfig "$cluster/admin.kubeconfig" --request-timeout 10s "$@"; }
 
-# The arguments of the process $1: nothing of one that is gone, or dead and only not yet waited for.
+# Prints the arguments of the process $1; nothing if it has exited or is a zombie.
 arguments_of() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline"; } 2>/dev/null
 
-# The process of the part $1, if it is still ours: a pid may have been reused.
+# Prints the pid of the part $1, if it still belongs to this cluster: the pid may have been reused.
 process_of() {
   local pid
   pid=$(cat "$cluster/$1.pid" 2>/dev/null) || return 1
@@ -42,7 +42,7 @@ process_of() {
 
 gone() { [[ -z $(arguments_of "$1") ]]; }
 
-# Waits up to $1 seconds until the rest of the arguments succeed as a command.
+# Waits up to $1 seconds until the command in the other arguments succeeds.
 wait_until() {
   local tries=$(($1 * 5))
   shift
@@ -52,12 +52,12 @@ wait_until() {
   done
 }
 
-# Starts the part $1 with the rest of the arguments, unless it runs.
+# Starts the part $1 with the command in the other arguments, unless it is running.
 run_part() {
   local part=$1
   shift
   ! process_of "$part" >/dev/null || return 0
-  # Started without our lock, which it would hold for ever.
+  # Started without the lock's file descriptor, because it would hold the lock forever.
   setsid "$@" </dev/null >>"$cluster/$part.log" 2>&1 9>&- &
   echo $! >"$cluster/$part.pid"
 }
@@ -83,7 +83,7 @@ print(*(s.getsockname()[1] for s in held))' "$1"
 
 random_hex() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
 
-# A certificate $1 for the subject $2 and with the extensions $3, signed by our authority.
+# Creates the certificate $1 for the subject $2 with the extensions $3, signed by our CA.
 certificate() {
   openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$cluster/$1.key" -subj "$2" 2>/dev/null |
     openssl x509 -req -days 30 -CA "$cluster/ca.crt" -CAkey "$cluster/ca.key" -CAcreateserial -extfile <(printf %s "$3") \
@@ -98,7 +98,7 @@ certificates() {
   openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$cluster/accounts.key" 2>/dev/null
 }
 
-# The kubeconfig $1 of the account with the token $2.
+# Writes the kubeconfig $1 for the account with the token $2.
 kubeconfig() {
   cat >"$cluster/$1.kubeconfig" <<YAML
 apiVersion: v1
@@ -110,7 +110,7 @@ current-context: test
 YAML
 }
 
-# A user $1 of the group $2 with a token of its own.
+# Adds the user $1 in the group $2, with its own token.
 user() {
   local token
   token=$(random_hex 20)
@@ -119,7 +119,7 @@ user() {
 }
 
 kubelet_configuration() {
-  # A test's node is not emptied because the machine's disk is rather full, and its images cannot be fetched again.
+  # Disables eviction: a nearly full disk must not evict pods, and removed images could not be pulled again.
   cat >"$cluster/kubelet.yaml" <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -133,7 +133,7 @@ authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
 cgroupRoot: /$cgroup
 failSwapOn: false
-# As in every release since 1.22: the limit of a volume in memory is its size.
+# Enforces the size limit of in-memory volumes, as every release since 1.22 does by default.
 featureGates: {SizeMemoryBackedVolumes: true}
 makeIPTablesUtilChains: false
 nodeStatusUpdateFrequency: 1s
@@ -188,11 +188,12 @@ start_controllers() {
     --port 0 --secure-port 0 --leader-elect=false
 }
 
-# The kubelet sets what it likes of the kernel's settings, for the whole machine. It runs where those are files that already say it.
+# The kubelet changes kernel settings of the whole machine. It runs in a mount namespace in which these settings are plain files that
+# already have the required values.
 readonly kernel_settings=(vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1
   kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000)
 
-# The network of pods: an address, without which the kubelet takes no pod for started, on an interface that leads nowhere.
+# The pod network: every pod gets an address, because the kubelet requires one, on an interface without a route.
 network() {
   mkdir -p "$cluster/cni"
   echo '{"cniVersion": "0.2.0", "name": "nowhere", "type": "nowhere"}' >"$cluster/cni/nowhere.conf"
@@ -223,7 +224,7 @@ start_kubelet() {
   for controller in /sys/fs/cgroup/*/; do mkdir -p "$controller$cgroup"; done
   mkdir -p "$cluster/kubelet" "$cluster/settings"
   network
-  # What it mounts for a pod must be seen by the engine, which is outside.
+  # Volumes that the kubelet mounts for a pod must be visible to the engine, which runs outside of this namespace.
   if ! mountpoint --quiet "$cluster/kubelet"; then
     mount --bind "$cluster/kubelet" "$cluster/kubelet"
     mount --make-shared "$cluster/kubelet"
@@ -242,7 +243,7 @@ start_kubelet() {
     --container-runtime docker --docker-endpoint "$DOCKER_HOST" --pod-infra-container-image skillbox/pause:test
 }
 
-# What holds a pod's namespaces, which no registry has to give here: it waits, and ends when it is told to.
+# Builds the pause image, which holds a pod's namespaces, because there is no registry: it waits until it is terminated.
 import_pause() {
   ! docker image inspect skillbox/pause:test >/dev/null 2>&1 || return 0
   local image=$cluster/pause
@@ -259,7 +260,7 @@ C
   rm -r "$image"
 }
 
-# The image that pods get their guest from: the program with what it is linked to, as in deploy/docker/Dockerfile.
+# Builds the image with the guest for pods: the program with its shared libraries, as in deploy/docker/Dockerfile.
 import_skillbox() {
   local image=$cluster/image
   rm -rf "$image"
@@ -275,7 +276,7 @@ node_ready() { [[ $(as_admin get node localhost -o 'jsonpath={.status.conditions
 
 worker_secret() { as_admin --namespace skillbox get serviceaccount skillbox-worker -o 'jsonpath={.secrets[0].name}' | grep .; }
 
-# The kubeconfig of the worker's service account.
+# Writes the kubeconfig of the worker's service account.
 worker() {
   [[ ! -f $cluster/worker.kubeconfig ]] || return 0
   as_admin apply -f scripts/test-cluster.yaml >&2
@@ -303,7 +304,7 @@ start() {
   exec 9>&-
 }
 
-# As a crash: nobody is told.
+# Simulates a crash: SIGKILL without a graceful shutdown.
 kill_part() {
   local pid
   pid=$(process_of "$1") || { say "$1 does not run"; exit 1; }
@@ -314,12 +315,12 @@ kill_part() {
 stop() {
   [[ -d $cluster ]] || return 0
   local part
-  # The kubelet first: it would start again what the engine ends. Nothing of theirs is kept, so none is asked to end well.
+  # Kill the kubelet first, because it would restart containers that the engine stops. No data is kept, so no graceful shutdown is needed.
   for part in kubelet kube-scheduler kube-controller-manager kube-apiserver etcd; do
     ! process_of "$part" >/dev/null || kill_part "$part"
   done
   engine stop
-  # Deepest first: what is mounted below goes before what it is mounted on.
+  # Unmount in reverse order of depth, nested mounts first.
   awk -v dir="$cluster/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | sort --reverse |
     while read -r mount; do umount --lazy "$mount" || true; done
   find /sys/fs/cgroup -depth -type d -path "*/$cgroup*" -exec rmdir {} + 2>/dev/null || true

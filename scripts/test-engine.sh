@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# A Docker engine for the tests alone, beside any other on the machine: its own socket, data, containerd and cgroups, no network.
-#   scripts/test-engine.sh start     starts it unless it runs, and prints DOCKER_HOST=unix://… and SKILLBOX_TEST_IMAGES, the directory
-#                                    of the images' files and of nginx
-#   scripts/test-engine.sh status    prints the same if it answers, else fails
-#   scripts/test-engine.sh restart   kills its dockerd and starts another on the same data
-#   scripts/test-engine.sh stop      ends what start started and removes its files
-# It holds the images skillbox/python:test, skillbox/node:test, skillbox/bash:test and knows the runtimes runc and runsc.
+# A private Docker engine for tests, separate from any other on the machine: its own socket, data, containerd and cgroups, no network.
+#   scripts/test-engine.sh start     starts it unless it is running, and prints DOCKER_HOST=unix://… and SKILLBOX_TEST_IMAGES, the
+#                                    directory with the image archives and nginx
+#   scripts/test-engine.sh status    prints the same if it responds, otherwise fails
+#   scripts/test-engine.sh restart   kills its dockerd and starts another with the same data
+#   scripts/test-engine.sh stop      stops everything that start started and removes its files
+# It has the images skillbox/python:test, skillbox/node:test and skillbox/bash:test, and the runtimes runc and runsc.
 #
-#   SKILLBOX_TEST_DIR    where it lives (/var/tmp/skillbox-test-$UID)
-#   SKILLBOX_TEST_CACHE  where the images' files are kept between runs (cache in there); stop leaves it alone
-# A second engine is one more SKILLBOX_TEST_DIR. One whose dockerd was killed starts again on the same data.
+#   SKILLBOX_TEST_DIR    directory for its files (default: /var/tmp/skillbox-test-$UID)
+#   SKILLBOX_TEST_CACHE  cache for the image archives (default: cache in that directory); stop does not remove it
+# Use another SKILLBOX_TEST_DIR for a second engine. If dockerd was killed, start restarts it with the same data.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,24 +17,24 @@ dir=${SKILLBOX_TEST_DIR:-/var/tmp/skillbox-test-$UID}
 cache=${SKILLBOX_TEST_CACHE:-$dir/cache}
 engine=$dir/engine
 export DOCKER_HOST=unix://$engine/docker.sock
-# Every container of this engine is below one cgroup of its own.
+# All containers of this engine are below one dedicated cgroup.
 cgroup=skillbox-test-$(printf %s "$engine" | cksum | cut -d' ' -f1)
 
 say() { echo "test-engine: $*" >&2; }
 
 answers() { [[ -S $engine/docker.sock ]] && docker version >/dev/null 2>&1; }
 
-# The arguments of the process $1: nothing of one that is gone, or dead and only not yet waited for.
+# Prints the arguments of the process $1; nothing if it has exited or is a zombie.
 arguments_of() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline"; } 2>/dev/null
 
-# The process that the pid file $1 names, if it is still ours: a pid may have been reused.
+# Prints the pid in the pid file $1, if it still belongs to this engine: the pid may have been reused.
 process_of() {
   local pid
   pid=$(cat "$engine/$1" 2>/dev/null) || return 1
   arguments_of "$pid" | grep --quiet --fixed-strings "$engine/" && echo "$pid"
 }
 
-# Waits up to $1 seconds until the rest of the arguments succeed as a command.
+# Waits up to $1 seconds until the command in the other arguments succeeds.
 wait_until() {
   local tries=$(($1 * 5))
   shift
@@ -46,7 +46,7 @@ wait_until() {
 
 write_configuration() {
   mkdir -p -m 700 "$engine"
-  # gVisor: the tests' sandboxes have no network, and ptrace is the platform that needs nothing of the machine.
+  # gVisor: the sandboxes of the tests have no network, and ptrace is the platform without requirements on the machine.
   cat >"$engine/daemon.json" <<JSON
 {
   "data-root": "$engine/data",
@@ -62,7 +62,7 @@ write_configuration() {
   "runtimes": { "runsc": { "path": "$(command -v runsc)", "runtimeArgs": ["--network=none", "--platform=ptrace"] } }
 }
 JSON
-  # A containerd of our own: dockerd would share the machine's if that runs.
+  # Start a private containerd, because dockerd would share that of the machine if it is running.
   cat >"$engine/containerd.toml" <<TOML
 version = 2
 root = "$engine/containerd"
@@ -75,7 +75,7 @@ TOML
 
 start_processes() {
   if ! process_of containerd.pid >/dev/null; then
-    # Started without our lock, which a daemon would hold for ever.
+    # Started without the lock's file descriptor, because a daemon would hold the lock forever.
     setsid containerd --config "$engine/containerd.toml" </dev/null >>"$engine/containerd.log" 2>&1 9>&- &
     echo $! >"$engine/containerd.pid"
   fi
@@ -87,7 +87,7 @@ start_processes() {
   wait_until 60 answers || { say 'dockerd does not answer:'; tail -20 "$engine/dockerd.log" >&2; return 1; }
 }
 
-# The archive of the runtime $1, built unless the cache has it. A change of the recipe makes a new one.
+# Prints the path of the image archive of the runtime $1 and builds it if it is not cached. A changed recipe gives a new archive.
 archive_of() {
   local recipe
   recipe=$(cksum <deploy/images/build-rootfs.sh | cut -d' ' -f1)
@@ -109,8 +109,8 @@ import_images() {
   done
 }
 
-# The web server that docker-compose.yml balances with, for the test of that file. Unpacked and not installed, which would
-# start one on this machine.
+# Provides nginx, the load balancer of docker-compose.yml, for the test of that file. The package is unpacked and not installed,
+# because installing it would start nginx on this machine.
 fetch_balancer() {
   [[ ! -x $cache/nginx/usr/sbin/nginx ]] || return 0
   local work
@@ -141,7 +141,7 @@ start() {
   exec 9>&-
 }
 
-# As a crash of the machine's engine would be: nobody is told, and containers go with it.
+# Simulates a crash of the machine's engine: SIGKILL without a graceful shutdown, and the containers die too.
 restart() {
   local pid
   pid=$(process_of docker.pid) || { say 'it does not run'; exit 1; }
@@ -159,7 +159,7 @@ end_process() {
 
 gone() { [[ -z $(arguments_of "$1") ]]; }
 
-# Containers' shims outlive their containerd; each names our socket in its arguments.
+# The shims of containers outlive containerd. Each has our socket in its arguments.
 end_shims() {
   local process
   for process in /proc/[0-9]*; do
@@ -177,7 +177,7 @@ stop() {
   end_process docker.pid
   end_shims
   end_process containerd.pid
-  # Deepest first: what is mounted below goes before what it is mounted on.
+  # Unmount in reverse order of depth, nested mounts first.
   awk -v dir="$engine/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | sort --reverse |
     while read -r mount; do umount --lazy "$mount" || true; done
   find /sys/fs/cgroup -depth -type d -path "*/$cgroup*" -exec rmdir {} + 2>/dev/null || true

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests that need a real Kubernetes, on the cluster of scripts/test-cluster.sh. One that runs already is used and left
-# running; else it is started, which the first time builds Kubernetes, and ended again. Unlike in `make test`, a cluster that cannot be
-# had is a failure.
+# Runs the tests that need a real Kubernetes, on the cluster of scripts/test-cluster.sh. A running cluster is used and left running.
+# Otherwise the cluster is started, which builds Kubernetes on first use, and stopped afterwards. Unlike in `make test`, a missing
+# cluster is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,15 +17,15 @@ if ! where=$(scripts/test-cluster.sh status); then
 fi
 while read -r line; do export "${line?}"; done <<<"$where"
 
-# All of the workspace is built as for every other test; only what uses a real cluster runs.
+# The whole workspace is built, as for all tests, but only the tests that use a real cluster run.
 cargo test --workspace --test it --no-run
 scripts/test-cluster.sh image "$target/debug/skillbox"
 tests=(real_cluster contract::kubernetes outcomes::kubernetes hostile::kubernetes connect_attempts::kubernetes)
 cargo test --workspace --no-fail-fast --test it -- "${tests[@]}" --show-output --color never --test-threads 1 2>&1 | tee "$log"
 if grep --quiet 'NEEDS CLUSTER: ' "$log"; then
-  echo "test-kubernetes: these did not see the cluster:"
+  echo "test-kubernetes: these tests did not use the cluster:"
   grep -o 'NEEDS CLUSTER: .*' "$log" | sort -u
   exit 1
 fi
-# The Helm chart, as far as this cluster can judge it.
+# Tests of the Helm chart that use this cluster.
 scripts/test-deploy.sh real_server real_helm

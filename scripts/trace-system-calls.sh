@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Writes crates/sandbox/tests/fixtures/system-calls.txt: every system call that a guest or a script makes in a native sandbox
-# while the tests of crates/sandbox run, with the first test or fixture that makes it. Needs strace and root.
+# Writes crates/sandbox/tests/fixtures/system-calls.txt: every system call made by a guest or a script in a native sandbox
+# during the tests of crates/sandbox, with the first test or fixture that makes it. Needs strace and root.
 #
-# A call on the list of crates/sandbox/src/seccomp/calls.rs that nobody makes fails a test there: take it off the list, or
-# show in `tests/it/ordinary_calls.rs` who needs it.
+# A test there fails if crates/sandbox/src/seccomp/calls.rs allows a call that no test makes. Remove such a call from the list,
+# or add a test that needs it to `tests/it/ordinary_calls.rs`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 list=$PWD/crates/sandbox/tests/fixtures/system-calls.txt
@@ -14,7 +14,7 @@ binary=$(cargo test -p sandbox --test it --no-run --message-format=json 2>/dev/n
   python3 -c 'import json, sys; print([m["executable"] for m in map(json.loads, sys.stdin) if m.get("executable") and m["target"]["name"] == "it"][-1])')
 cd crates/sandbox
 
-# $1 names the user, the rest are the arguments of the tests. A call that the filters refuse is on no list of ours.
+# $1 is the name for the list, the other arguments select the tests. Calls that the seccomp filters block are not recorded.
 trace() {
   local user=$1
   shift
@@ -32,7 +32,7 @@ for line in open(path, errors="replace"):
         continue
     pid, call, rest = found.groups()
     if call == "execveat" and '"guest"' in rest:
-        # From here on it is a guest, and its children are scripts.
+        # From here on the process is a guest, and its children are scripts.
         inside.add(pid)
         calls.add(call)
     elif pid in inside:
@@ -46,7 +46,7 @@ PYTHON
 }
 
 : >"$work/all"
-# Examples and ordinary scripts first, so that an attack is named only where nobody else makes the call.
+# Examples and ordinary scripts come first, so that an attack is only named for calls that no other test makes.
 for test in ordinary_calls::native contract::native outcomes::native connect_attempts::native; do trace "$test" "$test"; done
 for fixture in tests/fixtures/hostile/*/; do
   name=$(basename "$fixture")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the secrets of docker-compose.yml to .env beside it: random, readable by you alone, each made once. A file of an older version gets
-# those that it lacks.
+# Writes random secrets for docker-compose.yml to .env next to it, readable only by you. Existing secrets are kept; secrets that are
+# missing in a file of an older version are added.
 #   deploy/docker/make-secrets.sh [file]
 set -euo pipefail
 umask 077
@@ -10,7 +10,7 @@ socket=${DOCKER_SOCKET:-/var/run/docker.sock}
 
 random() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
 
-# The proxy runs as nobody in particular and may use the socket by its group.
+# The proxy runs as an unprivileged user and can use the socket through its group.
 if [[ -S $socket ]]; then
   group=$(stat --format %g "$socket")
 else
@@ -20,7 +20,7 @@ fi
 
 touch "$file"
 added=0
-# Appends a secret unless the file has it: an existing one may be the password of a database.
+# Appends a secret unless the file contains it: an existing one may already be the password of a database.
 add() {
   ! grep --quiet "^$1=" "$file" || return 0
   echo "$1=$2" >>"$file"

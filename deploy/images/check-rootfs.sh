@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says what must not be in the root file system of a runtime, and fails if there is any of it:
+# Lists files that must not be in the root file system of a runtime, and fails if there are any:
 #   deploy/images/check-rootfs.sh python python.tar
 set -euo pipefail
 
@@ -12,7 +12,7 @@ case $runtime in
 esac
 listing=$(mktemp)
 trap 'rm -f "$listing"' EXIT
-# A line a file: its mode, owner, size, date, time, and its name without what leads to it.
+# One line per file: mode, owner, size, date, time, and the name without the leading `./` or `/`.
 tar --numeric-owner -tvf "$archive" | sed -E 's#^((\S+\s+){5})(\./|/)?#\1#' >"$listing"
 
 failed=0

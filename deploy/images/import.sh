@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Gives a root file system of build-rootfs.sh to an engine as an image, configured like the Dockerfiles beside it:
+# Imports a root file system of build-rootfs.sh into an engine as an image, configured like the Dockerfiles in this directory:
 #   deploy/images/import.sh python python.tar skillbox/python:1
-# The engine is the one DOCKER_HOST names.
+# DOCKER_HOST selects the engine.
 set -euo pipefail
 
 runtime=${1-} archive=${2-} tag=${3-}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the Secret that deploy/k8s/overlays/dev needs, random. Made once; `create` refuses to make it a second time:
+# Prints a Secret with random values for deploy/k8s/overlays/dev. Use `create`, which does not overwrite an existing Secret:
 #   deploy/k8s/make-secrets.sh | kubectl create --filename -
 set -euo pipefail
 

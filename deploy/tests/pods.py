@@ -1,4 +1,4 @@
-"""The pods that a set of objects makes, whatever kind of object makes them."""
+"""Extracts the pods that a set of objects creates, for all kinds of controllers."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ def pods(objects):
 
 
 def selects(selector, labels):
-    """Whether a label selector picks these labels. An empty one picks everything."""
+    """Whether a label selector matches these labels. An empty selector matches everything."""
     matches = all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
     return matches and all(holds(expression, labels) for expression in selector.get("matchExpressions", []))
 

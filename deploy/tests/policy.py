@@ -1,4 +1,4 @@
-"""What every rendered object must satisfy. A rule yields one text for each thing that is wrong; `check` collects them all.
+"""Rules for all rendered objects. A rule yields one message for each violation; `check` collects them all.
 
 The rules named `pss_…` are the restricted Pod Security Standard (with the baseline it contains), one for each of its controls."""
 

@@ -1,4 +1,4 @@
-"""A real API server reads every object and says whether it would take it. Nothing is stored.
+"""A real API server validates every object in a dry run. Nothing is stored.
 
 Run by name, because it needs the cluster of scripts/test-cluster.sh:
 

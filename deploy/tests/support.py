@@ -1,4 +1,4 @@
-"""What the tests of chart and overlays share: paths, the real tools, and objects as plain values."""
+"""Shared code of the tests of chart and overlays: paths, the real tools, and objects as plain values."""
 
 import functools
 import json
@@ -19,7 +19,7 @@ UPDATE = os.environ.get("UPDATE") == "1"
 
 
 class ToolError(Exception):
-    """A tool said no; the message is what it said."""
+    """A tool failed; the message is its output."""
 
 
 def tool(*command):
@@ -60,7 +60,7 @@ def built_text(directory):
 
 
 def built(directory):
-    """What kustomize makes of a directory below deploy/k8s."""
+    """The output of kustomize for a directory below deploy/k8s."""
     return objects(built_text(directory))
 
 

@@ -183,7 +183,7 @@ class Refusals(unittest.TestCase):
 
     def test_an_unknown_name_is_refused_everywhere(self):
         """Below every object whose names are fixed, one more name is an error."""
-        # Helm obeys this schema, as the cases above show; to ask it for each place would take a minute.
+        # Helm applies this schema, as the cases above show; running it for every object would take a minute.
         schema = jsonschema.Draft7Validator(json.loads(settings.SCHEMA.read_text()))
         defaults = yaml.safe_load((CHART / "values.yaml").read_text())
         self.assertEqual(list(schema.iter_errors(defaults)), [])

@@ -1,4 +1,4 @@
-"""Writes again what is made from something else: the settings in the chart's schema, and deploy/k8s. The tests compare them."""
+"""Regenerates the settings in the chart's schema, and deploy/k8s. The tests compare them."""
 
 import sys
 

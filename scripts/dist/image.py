@@ -2,7 +2,7 @@
 
     image.py DOCKERFILE PROGRAM VERSION > image.tar
 
-The single layer holds what the last stage of the Dockerfile holds: the program, the libraries that it is linked with, the
+The single layer has the same content as the last stage of the Dockerfile: the program, its shared libraries, the
 certificates of this machine and an unprivileged user. Environment, user, entrypoint and so on are read from that stage.
 """
 
@@ -43,7 +43,7 @@ def healthcheck(arguments):
 
 
 def image_config(dockerfile):
-    """What the last stage says about running the image. An unknown instruction is an error, not left out."""
+    """Returns the image configuration from the last stage. An unknown instruction is an error."""
     stage = Path(dockerfile).read_text().rpartition("\nFROM ")[2].splitlines()
     assert stage[0] == "scratch", f"the last stage begins with {stage[0]}, not with scratch"
     config = {}
@@ -77,7 +77,7 @@ def libraries(program):
 
 
 class Archive:
-    """A tar archive whose bytes depend only on what is added."""
+    """A reproducible tar archive: its bytes depend only on the added entries."""
 
     def __init__(self):
         self.buffer = io.BytesIO()
@@ -149,7 +149,7 @@ def main(dockerfile, program, version):
     manifest["annotations"] = {"io.containerd.image.name": tag, "org.opencontainers.image.ref.name": version}
     archive.file("index.json", json_bytes({"schemaVersion": 2, "manifests": [manifest]}))
     archive.file("oci-layout", json_bytes({"imageLayoutVersion": "1.0.0"}))
-    # What engines before OCI read.
+    # For engines that do not support OCI archives.
     path = lambda descriptor: "blobs/sha256/" + descriptor["digest"].removeprefix("sha256:")  # noqa: E731
     archive.file(
         "manifest.json", json_bytes([{"Config": path(config), "RepoTags": [tag], "Layers": [path(layer)]}])

@@ -1,9 +1,9 @@
-// Makes the two npm packages of a release:
+// Builds the two npm packages of a release:
 //
 //     npm.mjs SDK_DIRECTORY PROGRAM OUTPUT_DIRECTORY
 //
-// OUTPUT_DIRECTORY becomes a package that holds the program for this platform; npm installs it on no other one. The
-// built SDK gets it as an optional dependency, and a command that starts it, so that `npm install skillbox` is enough.
+// OUTPUT_DIRECTORY becomes a package with the program, which npm installs only on this platform. The built SDK gets it as
+// an optional dependency, and a command that starts the program, so that `npm install skillbox` is enough.
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,4 +1,4 @@
-"""Tests the files of a release: each is installed into a clean place and runs a skill there.
+"""Tests the release files: each is installed into a clean environment and runs a skill there.
 
 DIST is the directory with the files, ENGINE the socket of a Docker engine. They are set by scripts/test-dist.sh.
 """
@@ -19,7 +19,7 @@ DIST = Path(os.environ["DIST"])
 ENGINE = os.environ.get("ENGINE")
 SKILL = ROOT / "examples" / "skills" / "word-counter"
 RUN = ["run", SKILL, "--input", '{"text": "one two two"}', "-o", "json"]
-# No wheel, module or command of this machine may be taken for the installed one.
+# Packages and commands of this machine must not be used instead of the installed ones.
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -142,7 +142,7 @@ class NpmTest(Release):
         server = subprocess.Popen(
             [command, "serve"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        # A server that never says that it serves, or never stops, is a failure and not a test that hangs.
+        # A server that does not start or stop must fail the test, not block it.
         watchdog = threading.Timer(60, server.kill)
         watchdog.start()
         with server:
@@ -150,7 +150,7 @@ class NpmTest(Release):
                 if " serves on " in line:
                     break
             server.terminate()
-            # The output ends only when no process holds it any longer: the program has ended too.
+            # The output ends only when no process has it open, so the program has exited too.
             rest = server.stdout.read()
         watchdog.cancel()
         self.assertEqual(server.returncode, 0, rest)
@@ -215,7 +215,7 @@ class ImageTest(Release):
         mounts = [f"{ENGINE.removeprefix('unix://')}:/engine.sock", f"{SKILL}:/skill:ro"]
         options = [option for mount in mounts for option in ("--volume", mount)]
         options += [option for setting in settings.items() for option in ("--env", "=".join(setting))]
-        # The engine's socket belongs to root.
+        # The socket of the engine belongs to root.
         ran = self.docker(
             "run", "--rm", "--network=none", "--read-only", "--user=0", *options, image,
             "run", "/skill", "--sandbox", "docker", "--input", '{"text": "one two two"}', "-o", "json",

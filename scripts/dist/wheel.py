@@ -1,4 +1,4 @@
-"""Makes a platform wheel from the pure wheel of the Python SDK and the program.
+"""Builds a platform wheel from the pure wheel of the Python SDK and the program.
 
     wheel.py PURE_WHEEL PROGRAM OUTPUT_DIRECTORY
 

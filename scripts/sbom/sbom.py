@@ -1,4 +1,4 @@
-"""The SBOM of the program: what `cargo metadata` resolves for it, as CycloneDX."""
+"""Creates the CycloneDX SBOM of the program from the dependencies that `cargo metadata` resolves."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from packageurl import PackageURL
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = SchemaVersion.V1_6
-# The crate whose program is delivered.
+# The crate of the released program.
 PROGRAM = "cli"
 
 
@@ -30,13 +30,13 @@ def metadata():
 
 
 def locked():
-    """The crates of Cargo.lock that come from a registry: their checksums by name and version."""
+    """Returns the checksums of the registry crates in Cargo.lock, by name and version."""
     packages = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     return {(package["name"], package["version"]): package["checksum"] for package in packages if "checksum" in package}
 
 
 def reached(nodes, start, kinds):
-    """The packages that one needs, over dependencies of these kinds."""
+    """Returns the transitive dependencies of a package, following dependencies of these kinds."""
     found, waiting = {start}, [start]
     while waiting:
         for dependency in needs(nodes[waiting.pop()], kinds) - found:
@@ -54,7 +54,7 @@ def component(package, checksums, is_linked):
     checksum = checksums.get((name, version))
     purl = PackageURL("cargo", name=name, version=version) if checksum else None
     repository = package["repository"]
-    # An older way to write a choice of licences.
+    # An older notation for a choice of licences.
     licence = (package["license"] or "").replace("/", " OR ")
     return Component(
         type=ComponentType.LIBRARY,
@@ -74,7 +74,7 @@ def make():
     packages = {package["id"]: package for package in resolved["packages"]}
     nodes = {node["id"]: node for node in resolved["resolve"]["nodes"]}
     program = next(id for id in resolved["workspace_members"] if packages[id]["name"] == PROGRAM)
-    # What is linked, and with it what runs while it is built; tests and benchmarks are not delivered.
+    # Linked crates, and crates that run during the build. Tests and benchmarks are not part of the release.
     linked = reached(nodes, program, {None})
     all_kinds = {None, "build"}
     ids = reached(nodes, program, all_kinds)
@@ -88,7 +88,7 @@ def make():
 
 
 def problem(text):
-    """What CycloneDX's own schema finds wrong, or None."""
+    """Returns the validation error of CycloneDX's schema, or None."""
     return JsonStrictValidator(SCHEMA).validate_str(text)
 
 

@@ -1,4 +1,4 @@
-"""The SBOM is valid, and lists what is delivered and nothing else."""
+"""Tests that the SBOM is valid and lists exactly the released crates."""
 
 import json
 import tomllib
@@ -44,7 +44,7 @@ class Sbom(unittest.TestCase):
             self.assertTrue((name, version) in locked or name in ours, name)
 
     def test_what_only_tests_use_is_not_listed(self):
-        # The control: the lock file has them.
+        # Control: the lock file contains these crates.
         locked = {name for name, _ in sbom.locked()}
         for name in ("assert_cmd", "proptest", "insta"):
             self.assertIn(name, locked)

@@ -1,4 +1,4 @@
-# The Go SDK. Sourced by scripts/test-sdks.sh.
+# Tests the Go SDK. Sourced by scripts/test-sdks.sh.
 
 prepare_go() {
   if ! command -v go >/dev/null || ! command -v gofmt >/dev/null; then
@@ -8,20 +8,20 @@ prepare_go() {
     PATH=$(echo "$cache"/go/lib/python3*/site-packages/go/bin):$PATH
     export PATH
   fi
-  # The package needs nothing else, so nothing may be fetched.
+  # The package has no dependencies, so downloads are disabled.
   export GOCACHE=$cache/go-build GOPATH=$cache/go-path GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-count=1
 }
 
 test_go() {
   (
     cd sdks/go
-    [[ -z $(gofmt -l .) ]] || { echo 'these are not formatted:'; gofmt -l .; return 1; }
+    [[ -z $(gofmt -l .) ]] || { echo 'these files are not formatted:'; gofmt -l .; return 1; }
     GOFLAGS='' go vet ./...
     go test ./...
   )
 }
 
-# What is published is the module as it stands; a program elsewhere uses it without its tests.
+# The module is published as it is in the repository. A separate program uses a copy without its tests.
 publish_go() {
   mkdir "$work/go-module" "$work/go-clean"
   cp sdks/go/*.go sdks/go/go.mod sdks/go/LICENSE "$work/go-module"

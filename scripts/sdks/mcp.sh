@@ -1,4 +1,4 @@
-# MCP with the official clients in both generations. Sourced by scripts/test-sdks.sh.
+# Tests MCP with both generations of the official clients. Sourced by scripts/test-sdks.sh.
 
 prepare_mcp() {
   source scripts/sdks/typescript.sh
@@ -25,5 +25,5 @@ test_mcp() {
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=sdks/python/src "$python" -m pytest -q -ra -p no:cacheprovider sdks/conformance/mcp
 }
 
-# The server is part of the program; nothing of this is published.
+# The MCP server is part of the program, so there is no package to publish.
 publish_mcp() { :; }

@@ -1,4 +1,4 @@
-# The Python SDK. Sourced by scripts/test-sdks.sh.
+# Tests the Python SDK. Sourced by scripts/test-sdks.sh.
 
 prepare_python() {
   [[ -x $cache/python/bin/python ]] || python3 -m venv "$cache/python"
@@ -28,10 +28,10 @@ publish_python() {
   with_langchain "$work"/python-packages/*.whl
 }
 
-# The package $1 with its extra, where everything that the extra asks for is installed already, so that nothing is fetched.
+# Installs the package $1 with its extra. The dependencies of the extra are installed already, so nothing is downloaded.
 with_langchain() {
   local pip=("$cache/python/bin/pip" --quiet --disable-pip-version-check) python=$cache/python/bin/python
-  # One that was interrupted may have left it there.
+  # An interrupted run may have left the package installed.
   "${pip[@]}" uninstall --yes skillbox 2>/dev/null
   "${pip[@]}" install --no-index "$1[langchain]"
   example '"words": 3' "$python" -I examples/clients/langchain_agent.py

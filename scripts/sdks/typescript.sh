@@ -1,10 +1,10 @@
-# The TypeScript SDK. Sourced by scripts/test-sdks.sh.
+# Tests the TypeScript SDK. Sourced by scripts/test-sdks.sh.
 
 prepare_typescript() {
   prepare_node
   once_for sdks/typescript/package.json typescript-packages install_typescript
   [[ -d sdks/typescript/node_modules ]] || install_typescript
-  # The other places that the package promises to run in.
+  # The other runtimes that the package supports.
   scripts/setup-tests.sh chromium
   runtimes=$cache/runtimes
   [[ -e $runtimes/installed ]] || npm install --prefix "$runtimes" --no-audit --no-fund --loglevel=error deno@2 bun@1 playwright-core@1
@@ -13,7 +13,7 @@ prepare_typescript() {
 
 prepare_node() {
   scripts/setup-tests.sh node npm
-  # Debian's may be older than what the package promises to run on.
+  # Debian's Node may be older than the versions that the package supports.
   if (($(node --version | tr -d v | cut -d. -f1) < 20)); then
     [[ -x $cache/node/node_modules/.bin/node ]] || npm install --prefix "$cache/node" --no-audit --no-fund --loglevel=error node@20
     export PATH=$cache/node/node_modules/.bin:$PATH

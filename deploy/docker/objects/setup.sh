@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes the buckets of docker-compose.yml and a user of MinIO for the API and for workers, with the rights in api.json and worker.json beside
-# this file. Runs at each start, before both, and changes nothing that is already so. `mc` finds the server and its root user in MC_HOST_objects.
+# Creates the buckets of docker-compose.yml and one MinIO user each for the API and the workers, with the permissions in api.json and
+# worker.json. Runs before both at each start and is idempotent. `mc` reads the server's address and root credentials from MC_HOST_objects.
 set -eu
-# The image has a shell and mc, and little else.
+# The image contains little more than a shell and mc.
 cd "${0%/*}"
 
-# A policy that the user has already is an error to mc.
+# mc fails if the policy is already attached to the user.
 attach() {
   said=$(mc admin policy attach objects "$1" --user "$2" 2>&1) && return
   case $said in
@@ -17,7 +17,7 @@ attach() {
 mc mb --ignore-existing objects/skills objects/executions
 mc admin policy create objects skillbox-api api.json
 mc admin policy create objects skillbox-worker worker.json
-# From standard input, so that no secret stands in the list of processes.
+# Read from standard input, so that secrets do not appear in the process list.
 printf '%s\n%s\n' "$S3_ACCESS_KEY" "$S3_SECRET_KEY" | mc admin user add objects
 printf '%s\n%s\n' "$S3_WORKER_ACCESS_KEY" "$S3_WORKER_SECRET_KEY" | mc admin user add objects
 attach skillbox-api "$S3_ACCESS_KEY"

@@ -1,4 +1,4 @@
-{{/* The environment of Skillbox's processes. Names are those of docs/configuration.md; a test gives them to the program. */}}
+{{/* The environment of Skillbox's processes. The names are those of docs/configuration.md; a test passes them to the program. */}}
 
 {{/* One variable from a Secret: `include "skillbox.fromSecret" (list "SKILLBOX_SECRET" "name" "key")`. */}}
 {{- define "skillbox.fromSecret" -}}
@@ -14,7 +14,7 @@
 {{ include "skillbox.fromSecret" (list "SKILLBOX_DB_DSN" ($database.name | default (include "skillbox.secretName" .)) $database.key) }}
 {{- end -}}
 
-{{/* What API and workers share: secrets first, then the settings by name. */}}
+{{/* The variables shared by API and workers: secrets first, then the settings by name. */}}
 {{- define "skillbox.sharedEnv" -}}
 {{- $store := .Values.secrets.objectStore -}}
 {{- $storeSecret := $store.name | default (include "skillbox.secretName" .) -}}
@@ -27,7 +27,7 @@
       optional: {{ not .Values.serviceMonitor.enabled }}
 {{- end -}}
 
-{{/* The values that are no secret, as a map; what the user set under `settings` wins over our defaults. */}}
+{{/* The settings that are not secret, as a map. Values under `settings` override our defaults. */}}
 {{- define "skillbox.settings" -}}
 {{- $images := .Values.sandbox.images -}}
 {{- $settings := dict
@@ -47,7 +47,7 @@
 -}}
 {{- with .Values.objectStore.publicUrl }}{{ $_ := set $settings "s3_public_url" . }}{{ end -}}
 {{- with include "skillbox.publicUrl" . }}{{ $_ := set $settings "public_url" . }}{{ end -}}
-{{/* YAML's numbers come as floats, which would be written 5.24288e+07. */}}
+{{/* Helm reads YAML numbers as floats, which would be written as 5.24288e+07. */}}
 {{- range $key, $value := .Values.settings -}}
 {{- $_ := set $settings $key (ternary (int64 $value | toString) (toString $value) (kindIs "float64" $value)) -}}
 {{- end -}}
@@ -90,7 +90,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* The environment of the command line, as a caller inside of the cluster. */}}
+{{/* The environment of the CLI as a client inside the cluster. */}}
 {{- define "skillbox.testEnv" -}}
 - name: SKILLBOX_SERVER_URL
   value: http://{{ include "skillbox.fullname" . }}-api:8080

@@ -1,4 +1,4 @@
-{{/* Names, labels and images. Nothing here knows what an object is for. */}}
+{{/* Names, labels and images, independent of the purpose of an object. */}}
 
 {{- define "skillbox.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
@@ -8,7 +8,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What a selector picks: `include "skillbox.selector" (list . "api")`. */}}
+{{/* The labels for selectors: `include "skillbox.selector" (list . "api")`. */}}
 {{- define "skillbox.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ $root.Chart.Name }}
@@ -52,7 +52,7 @@ matchExpressions:
 {{ .Values.sandbox.namespace.name | default (printf "%s-sandboxes" (include "skillbox.fullname" .)) }}
 {{- end -}}
 
-{{/* The Secret with everything that has no other: the user's, or the chart's. */}}
+{{/* The default Secret, for all values without a Secret of their own: the user's or the chart's. */}}
 {{- define "skillbox.secretName" -}}
 {{ .Values.secrets.existing | default (include "skillbox.fullname" .) }}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* What every pod has, whatever runs in it: the restricted Pod Security Standard, and where it may be placed. */}}
+{{/* Settings of all pods: the restricted Pod Security Standard, and scheduling. */}}
 
 {{/* `include "skillbox.podSecurity" 65532` */}}
 {{- define "skillbox.podSecurity" -}}
@@ -47,7 +47,7 @@ readinessProbe:
   failureThreshold: 3
 {{- end -}}
 
-{{/* Where a pod may be placed: `include "skillbox.placement" (list . "api")`, a component with values of that name. */}}
+{{/* Scheduling of a pod: `include "skillbox.placement" (list . "api")`, a component with values of that name. */}}
 {{- define "skillbox.placement" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}

@@ -1,6 +1,6 @@
-{{/* Values that contradict each other. What one value alone can be is in values.schema.json. */}}
+{{/* Rejects combinations of values that contradict each other. Single values are validated by values.schema.json. */}}
 
-{{/* Whether the chart makes the Secret itself; empty when not. */}}
+{{/* Non-empty if the chart creates the Secret itself. */}}
 {{- define "skillbox.ownSecret" -}}
 {{- if not .Values.secrets.existing }}{{ if or .Values.secrets.generate .Values.secrets.values }}yes{{ end }}{{ end -}}
 {{- end -}}
