@@ -135,8 +135,8 @@ fn every_service_is_locked_down() {
     let networks = |name: &str| compose.service(name)["networks"].clone();
     assert_eq!(networks("docker-proxy"), json!(["engine"]));
     assert_eq!(networks("postgres"), json!(["data"]));
-    assert_eq!(networks("balancer"), json!(["edge", "api_server"]));
-    for name in ["api_server", "data", "engine"] {
+    assert_eq!(networks("balancer"), json!(["edge", "front"]));
+    for name in ["front", "data", "engine"] {
         assert_eq!(compose.document["networks"][name]["internal"], json!(true), "{name}");
     }
     // Only the balancer (for its clients) and the API (for webhooks) are on a network with external

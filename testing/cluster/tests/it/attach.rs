@@ -28,7 +28,7 @@ async fn streams_use_channels_and_earlier_output_is_lost() {
     let (written, read) = tokio::join!(
         async {
             input.write_all(&big).await.unwrap();
-            // Only since v5: there is no more to read, but the stream is still open for reading.
+            // Only since v5: closing the input leaves the output open.
             input.shutdown().await.unwrap();
             drop(input);
         },
