@@ -1,7 +1,7 @@
 //! The streams of a container over a websocket.
 
 use kube::api::{AttachParams, DeleteParams, PostParams};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{body, phase, pod, pods, start};
 
@@ -13,17 +13,27 @@ fn both() -> AttachParams {
 async fn streams_use_channels_and_earlier_output_is_lost() {
     let Some(cluster) = start("attach") else { return };
     let api = pods(&cluster).await;
-    let script = "echo before; read x; echo \"$x\"; echo oops >&2; cat; exit 4";
+    let script = "read x; echo before; read x; echo \"$x\"; echo oops >&2; cat; exit 4";
     api.create(&PostParams::default(), &pod(body("talks", script))).await.unwrap();
     assert!(cluster.wait_until(|pods| phase(pods) == "Running").await);
     let mut attached = api.attach("talks", &both()).await.unwrap();
     let (mut input, mut output) = (attached.stdin().unwrap(), attached.stdout().unwrap());
     let mut errors = attached.stderr().unwrap();
     let status = attached.take_status().unwrap();
+    input.write_all(b"go\n").await.unwrap();
+    let mut before = [0; 7];
+    output.read_exact(&mut before).await.unwrap();
+    assert_eq!(&before, b"before\n");
+    // A second client attaches when that line is out, so it receives only the next one.
+    let outputs = AttachParams::default().stdout(true).stderr(true).container("main");
+    let mut late = api.attach("talks", &outputs).await.unwrap();
     input.write_all(b"one\n").await.unwrap();
-    let mut line = [0; 4];
-    output.read_exact(&mut line).await.unwrap();
-    assert_eq!(&line, b"one\n");
+    for output in [&mut output as &mut (dyn AsyncRead + Unpin), &mut late.stdout().unwrap()] {
+        let mut line = [0; 4];
+        output.read_exact(&mut line).await.unwrap();
+        assert_eq!(&line, b"one\n");
+    }
+    drop(late);
     let big = vec![b'x'; 300_000];
     let (written, read) = tokio::join!(
         async {
